@@ -64,6 +64,12 @@ class watched_wait {
     relax_.attentively();
     if (relax_.is_long()) note_host_wait(host_, describe);
   }
+  /// As attentively(), for a host thread whose polls are expensive: it soon sleeps, and longer each time.
+  template <class Describe>
+  void patiently(const Describe& describe) {
+    relax_();
+    if (relax_.is_long()) note_host_wait(host_, describe);
+  }
   /// To be called by a lane whose wait made progress: it begins to wait anew.
   GRAVEL_BOTH void reset() {
     relax_.reset();

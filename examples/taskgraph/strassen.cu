@@ -3,6 +3,7 @@
 // runs it as a task graph on channels (strassen_tasks.cuh), and by hand with persistent warps
 // (bench/rivals/strassen_threads.cuh). Elements are -1, 0 and 1, so that all sums are exact. The oracle is the product
 // by definition, or, for more than 512 rows, its products with some vectors.
+#include <algorithm>
 #include <cmath>
 
 #include <gravel/device_array.hpp>
@@ -20,6 +21,14 @@ std::vector<float> random_matrix(uint32_t n, uint64_t seed) {
   std::vector<float> m(uint64_t{n} * n);
   for (uint64_t i = 0; i < m.size(); ++i) m[i] = static_cast<float>(pick(mix(seed << 40 | i), 3)) - 1;
   return m;
+}
+/// The first rows and columns of a matrix, `to` of them each; behind the matrix are zeroes.
+std::vector<float> resized(const std::vector<float>& m, uint64_t from, uint64_t to) {
+  std::vector<float> result(to * to);
+  for (uint64_t i = 0; i < std::min(from, to); ++i)
+    std::copy_n(m.begin() + static_cast<std::ptrdiff_t>(i * from), std::min(from, to),
+                result.begin() + static_cast<std::ptrdiff_t>(i * to));
+  return result;
 }
 
 /// What a product must be. Exactly: all sums of the recursion are integers below 2^24.
@@ -63,6 +72,7 @@ class oracle {
 
 struct strassen_options : task_graph_program_options {
   uint32_t n = GRAVEL_CUDA ? 512 : 128, seed = 1;
+  uint32_t padded = 0;  ///< rows and columns with zeroes: a leaf's, doubled
   strassen_matrices all{};
   uint64_t below = 0;  ///< elements of all matrices below the root
 
@@ -73,11 +83,13 @@ struct strassen_options : task_graph_program_options {
     graph.local_levels = 0;
   }
   void add_options(command_line& line) {
-    line.add_option("--n", n, "Rows and columns: a power of two times the leaf's")
-        .range(32u, 16384u)
+    line.add_option("--n", n, "Rows and columns; zeroes are added up to the next power of two times the leaf's")
+        .range(1u, 16384u)
         .capture_default_str();
-    line.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
-        .one_of({32u, 64u, 128u, 256u})
+    line.add_option("--leaf", all.leaf,
+                    "The base case, which a warp multiplies as it is defined: 16 (as in the paper), 32, 64, 128 or 256 "
+                    "rows and columns")
+        .one_of({16u, 32u, 64u, 128u, 256u})
         .capture_default_str();
     line.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
         .range(32u, 1u << 24)
@@ -86,14 +98,14 @@ struct strassen_options : task_graph_program_options {
     add_common_options(line);
   }
   void check(const command_line& line) {
-    uint32_t rows = n, levels = 0;  // levels above the leaves
+    uint32_t levels = 0;  // above the leaves
+    for (padded = all.leaf; padded < n; padded *= 2) ++levels;
+    if (levels > most_levels) fail_text("--n: a leaf's rows and columns doubled up to 8 times: choose a larger --leaf");
     uint64_t nodes = 1;
-    for (uint32_t level = 0; rows > all.leaf; ++level, ++levels, nodes *= 7, rows /= 2) {
-      if (rows % 2 || level == most_levels) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
+    for (uint32_t level = 0, rows = padded; level < levels; ++level, nodes *= 7, rows /= 2) {
       all.first[level] = below;
       below += nodes * 21 * (rows / 2) * (rows / 2);
     }
-    if (rows != all.leaf) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
     // The parts and the children of a node are two levels deeper, so fewer channels are polled.
     if (line.count("--max-depth") == 0) graph.max_depth = 2 * levels + 1;
   }
@@ -104,21 +116,22 @@ bool run(const strassen_options& o, fact_list& facts) {
       {"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{o.n}}, {"leaf", uint64_t{o.all.leaf}}};
   bool right = true;
   if (gravel_my_pe() == 0)
-    std::printf("matrices of %u x %u, leaves of %u, %s backend\n", o.n, o.n, o.all.leaf, gravel_backend());
+    std::printf("matrices of %u x %u, with zeroes %u x %u, leaves of %u, %s backend\n", o.n, o.n, o.padded, o.padded,
+                o.all.leaf, gravel_backend());
   all_succeed(program_name, [&] {
     const std::vector<float> a = random_matrix(o.n, o.seed), b = random_matrix(o.n, o.seed + 1);
     const oracle expected(o.n, a, b);
-    std::vector<float> found(a.size());
-    const device_array<float> on_device_a(a), on_device_b(b);
+    std::vector<float> found(uint64_t{o.padded} * o.padded);
+    const device_array<float> on_device_a(resized(a, o.n, o.padded)), on_device_b(resized(b, o.n, o.padded));
     device_array<float> c(found.size()), temporaries(o.below + 1);
     strassen_matrices all = o.all;
-    all.root = {on_device_a.data(), on_device_b.data(), c.data(), o.n};
+    all.root = {on_device_a.data(), on_device_b.data(), c.data(), o.padded};
     all.below = temporaries.data();
     const std::vector<float> poison(found.size(), 0.5f);
     const auto prepare = [&] { gravel_copy(c.data(), poison.data(), poison.size() * 4); };
     const auto check = [&] {
       gravel_copy(found.data(), c.data(), found.size() * 4);
-      return expected.mistake_in(found);
+      return expected.mistake_in(resized(found, o.padded, o.n));
     };
     if (o.has("tasks")) {
       strassen_tasks::graph graph(all, o.graph);

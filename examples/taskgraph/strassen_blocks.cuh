@@ -23,7 +23,7 @@ struct strassen_matrices {
   strassen_node root;
   float* below;                 ///< factors and products of levels 1 and up
   uint64_t first[most_levels];  ///< of each level, where in `below` those of its nodes' children begin
-  uint32_t leaf;                ///< matrices that a warp multiplies at once: a power of two, at least 32
+  uint32_t leaf;                ///< matrices that a warp multiplies at once: a power of two, at least 16
   uint32_t piece;               ///< elements of a quadrant that a warp adds at once
 
   /// The seven of one node: 7 first factors, 7 second ones, 7 products.
@@ -84,10 +84,8 @@ struct strassen_matrices {
   /// The product of a leaf, as it is defined: 32 x 32 elements at once, of which each lane has 4 x 8. Thread scope:
   /// warp.
   GRAVEL_DEVICE void multiply(uint32_t level, uint32_t index) const {
-    struct alignas(16) four {
-      float at[4];
-    };
     const strassen_node self = node(level, index);
+    if (self.n == 16) return multiply_16(self);
     const uint32_t row_of_lane = threadIdx.x % 32 / 4 * 4, column_of_lane = threadIdx.x % 4 * 8;
     for (uint32_t block = 0; block < self.n / 32 * (self.n / 32); ++block) {
       const uint32_t row = block / (self.n / 32) * 32 + row_of_lane,
@@ -114,5 +112,26 @@ struct strassen_matrices {
       for (uint32_t r = 0; r < 4; ++r) GRAVEL_UNROLL
       for (uint32_t c = 0; c < 8; ++c) self.c[(row + r) * self.n + column + c] = sum[r][c];
     }
+  }
+
+ private:
+  struct alignas(16) four {
+    float at[4];
+  };
+  /// The base case of the paper: of 16 x 16 elements each lane has 1 x 8. Thread scope: warp.
+  GRAVEL_DEVICE static void multiply_16(const strassen_node& self) {
+    const uint32_t row = threadIdx.x % 32 / 2, column = threadIdx.x % 2 * 8;
+    float sum[8] = {};
+    for (uint32_t k = 0; k < 16; k += 4) {
+      const four a = *reinterpret_cast<const four*>(&self.a[row * 16 + k]);
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < 4; ++i) {
+        const auto* const b = reinterpret_cast<const four*>(&self.b[(k + i) * 16 + column]);
+        GRAVEL_UNROLL
+        for (uint32_t c = 0; c < 8; ++c) sum[c] += a.at[i] * b[c / 4].at[c % 4];
+      }
+    }
+    GRAVEL_UNROLL
+    for (uint32_t c = 0; c < 8; ++c) self.c[row * 16 + column + c] = sum[c];
   }
 };

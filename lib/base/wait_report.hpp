@@ -39,6 +39,11 @@ namespace gravel::detail {
   X(rendezvous, "PE {pe} to come to round {wanted}; it is in round {found}")                                         \
   X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")          \
   X(worklist, "PE {pe} to work off its vertices of an asynchronous worklist: none is left here")                     \
+  X(channel_room,                                                                                                    \
+    "room for an element in a channel of {wanted}: no consumer frees any, and the channel is not closed")            \
+  X(channel_element,                                                                                                 \
+    "an element of a channel: none is put into it, and it has not ended. It ends when it is closed and consumers "   \
+    "have freed all that they took")                                                                                 \
   X(tasks, "PE {pe} to finish its own tasks of a shared task graph: none of this PE's own is left")
 enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
 

@@ -15,6 +15,10 @@
 //   sets their bits, for each chunk   [K4] release        reads the elements
 //   unclaimed += n                    [K7]                done count of each chunk                      [K3] release
 //
+// The end. A channel can be closed, by one who takes all its room for ever; a word then says so [K8]. A producer that
+// has taken room before still hands its elements over. So the channel has ended when it is closed and all room has come
+// back: no element is left, and none will come.
+//
 // States of an element: available, reserved (its ticket is drawn), ready (its bit is set), taken (its bit is cleared),
 // done. A chunk is 32 tickets; one word has the bits of the ready ones, and one counts those that are done. Room comes
 // back in the order of tickets (slots.hpp). The order of elements is about that of their reservations; a consumer takes
@@ -64,18 +68,20 @@ struct channel_reservation {
 struct channel_words : slots_words {
   alignas(128) uint64_t ready;  ///< a ready_count
   alignas(128) uint32_t sweep;  ///< where consumers look that find nothing near the cursor
+  uint32_t closing;             ///< 1: close() has begun; 2: no more elements come
 };
 
 /// A channel: plain data, passed to kernels by value. `Word`: the type of the counts of what is done; a narrow one is
-/// for tests.
+/// for tests. S: the processors that use the channel. ORDER: if it is kept, what one producer puts comes to one
+/// consumer in order.
 /// @scope the group, converged: the lanes of a warp, or a block, that make the call together
 /// @completion on return: no call waits
 /// @errors none are checked; the answer says if there is no room, or no element
 /// @source Channels (ISCA 2014), section 3.2
-template <class T, class Word = uint32_t>
+template <class T, class Word = uint32_t, scope S = scope::device, count_order ORDER = count_order::none>
 struct channel {
-  slots<Word> space;
-  ready_set ready;
+  slots<Word, S> space;
+  ready_set<S, ORDER> ready;
   columns<T> elements;
 
   /// @internal
@@ -84,7 +90,7 @@ struct channel {
   // ---- layout: the state, two words for each chunk, the elements. All parts are aligned to 128 bytes.
 
   /// @internal
-  GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) { return slots<Word>::chunks_for(capacity); }
+  GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) { return slots<Word, S>::chunks_for(capacity); }
   /// @internal
   GRAVEL_BOTH static constexpr uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   /// Memory that a channel takes, in bytes.
@@ -189,6 +195,7 @@ struct channel {
   GRAVEL_BOTH channel_claim claim(const Group& group, uint32_t most) const {
     channel_claim mine;
     if (most != 0 && group.is_leader()) mine = ready.claim(most);
+    if constexpr (ORDER == count_order::kept) group.sync();  // what the leader has acquired, all lanes have acquired
     return {group.from_leader(mine.n), group.from_leader(mine.cursor)};
   }
   /// The element of a ticket.
@@ -208,6 +215,32 @@ struct channel {
     }
   }
 
+  // ---- the end
+
+  /// Closes the channel: from now on no caller finds room. Elements whose room was taken before still come. A second
+  /// call does nothing.
+  /// @scope lane, or a host thread
+  GRAVEL_BOTH void close() const {
+    if (!compare_swap_acquire<S>(&state().closing, 0u, 1u)) return;
+    space.close();
+    store_release<S>(&state().closing, 2u);  // [K8]
+  }
+  /// Whether the channel is closed, or is being closed. A producer that has found no room asks this.
+  /// @scope any
+  GRAVEL_BOTH bool is_closed() const { return load_acquire<S>(&state().closing) != 0; }
+  /// Whether the channel is closed, and all its elements are done: taken and freed. Then no more elements come. A
+  /// consumer asks this when it has found none, after it has freed what it took.
+  /// @scope lane, or a host thread
+  GRAVEL_BOTH bool has_ended() const {
+    return load_acquire<S>(&state().closing) == 2 && space.is_drained();  // [K8]
+  }
+  /// Room for elements, 0 if the channel is full or closed. The number may be out of date at once.
+  /// @scope any
+  GRAVEL_BOTH uint32_t room() const {
+    const auto left = static_cast<int32_t>(load_relaxed<S>(&state().room));
+    return left < 0 ? 0 : static_cast<uint32_t>(left);
+  }
+
   /// Number of elements that are ready and that no consumer has claimed. The number may be out of date at once.
   /// @scope any
   GRAVEL_BOTH uint32_t waiting() const { return ready.unclaimed(); }
@@ -216,19 +249,24 @@ struct channel {
   /// @scope any
   GRAVEL_BOTH uint32_t reserved() const {
     const uint32_t claimed = ready.claimed();  // read first: it does not overtake the tail
-    return static_cast<uint32_t>(load_relaxed<scope::device>(&state().tail)) - claimed;
+    return static_cast<uint32_t>(load_relaxed<S>(&state().tail)) - claimed;
   }
 };
 
+/// Puts an element of each lane of the group into a channel: those of all lanes, or none. Thread scope: the group,
+/// converged.
+template <class Channel, class Group, class T>
+GRAVEL_BOTH bool put_into(const Channel& to, const Group& group, const T& element) {
+  const channel_reservation r = to.reserve(group, 1);
+  if (r.granted) to.write(r.mine, element);
+  to.commit(group, r);
+  return r.granted;
+}
 /// Puts one element into a channel, for each lane. False: there is no room, or none that is visible yet. Thread scope:
 /// lane, divergent; handlers may call it.
-template <class T>
-GRAVEL_BOTH bool put_into(const channel<T>& to, const T& element) {
-  const lane_group here = lane_group::active();
-  const channel_reservation r = to.reserve(here, 1);
-  if (r.granted) to.write(r.mine, element);
-  to.commit(here, r);
-  return r.granted;
+template <class Channel, class T>
+GRAVEL_BOTH bool put_into(const Channel& to, const T& element) {
+  return put_into(to, lane_group::active(), element);
 }
 
 /// One reservation for a whole block. It lies in shared memory and serves one channel at a time.

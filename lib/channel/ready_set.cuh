@@ -34,6 +34,9 @@
 // - A consumer sees what it takes: all changes of a chunk's word are read-modify-writes, so one that acquires the word
 //   acquires from all producers that have set bits before (a release sequence).
 // - The cursor is a hint. Its errors cost a search.
+// - With count_order::kept the elements of one producer come to one consumer in order. The producer writes in the order
+//   of its tickets and sets bits before it counts [K7]. A consumer that claims has acquired the count, so all that it
+//   claims is ready at the cursor, which nobody else moves.
 #pragma once
 #include <cstdint>
 
@@ -66,20 +69,32 @@ struct channel_claim {
   uint32_t n = 0, cursor = 0;
 };
 
+/// The order of the count of a channel's ready elements. `none`: additions without order. `kept`: they are ordered with
+/// the bits, so a consumer that claims elements finds the bits of those at the cursor.
+enum class count_order : uint8_t { none, kept };
+
 /// Adds n to a word for each lane of those that make this call together and add as much to the same word, by one
-/// addition without order. Returns what the word was before, as if the lanes had added one after the other. Thread
-/// scope: lane, divergent.
-template <class T>
+/// addition. Returns what the word was before, as if the lanes had added one after the other. Thread scope: lane,
+/// divergent.
+template <scope S, count_order ORDER, class T>
 [[gnu::always_inline]] GRAVEL_BOTH T add_together(T* word, T n) {
+  const auto add = [word](T all) {
+    if constexpr (ORDER == count_order::kept) return fetch_add_acq_rel<S>(word, all);
+    else return fetch_add<S>(word, all);
+  };
   const lane_group here = lane_group::active();
-  if (here.size() == 1) return fetch_add<scope::device>(word, n);
+  if (here.size() == 1) return add(n);
   const lane_group alike = here.part(here.match(reinterpret_cast<uint64_t>(word)) & here.match(n));
+  if constexpr (ORDER == count_order::kept) alike.sync();
   T before{};
-  if (alike.is_leader()) before = fetch_add<scope::device>(word, static_cast<T>(n * alike.size()));
-  return alike.from_leader(before) + static_cast<T>(n * alike.rank());
+  if (alike.is_leader()) before = add(static_cast<T>(n * alike.size()));
+  before = alike.from_leader(before) + static_cast<T>(n * alike.rank());
+  if constexpr (ORDER == count_order::kept) alike.sync();
+  return before;
 }
 
-/// The ready elements of one channel: plain data.
+/// The ready elements of one channel: plain data. S: the processors that use it.
+template <scope S = scope::device, count_order ORDER = count_order::none>
 struct ready_set {
   uint64_t* count;  ///< a ready_count
   uint32_t* sweep;  ///< number of chunks at which consumers have looked that found nothing near the cursor; it wraps
@@ -88,12 +103,12 @@ struct ready_set {
 
   /// Number of ready elements that nobody has claimed. It may be out of date at once. Thread scope: any.
   GRAVEL_BOTH uint32_t unclaimed() const {
-    const int32_t n = ready_count{load_relaxed<scope::device>(count)}.unclaimed();
+    const int32_t n = ready_count{load_relaxed<S>(count)}.unclaimed();
     return n < 0 ? 0 : static_cast<uint32_t>(n);
   }
   /// Number of elements that consumers have claimed so far, modulo 2^32. It may be out of date at once. Thread scope:
   /// any.
-  GRAVEL_BOTH uint32_t claimed() const { return ready_count{load_relaxed<scope::device>(count)}.cursor(); }
+  GRAVEL_BOTH uint32_t claimed() const { return ready_count{load_relaxed<S>(count)}.cursor(); }
   /// Makes n elements ready that the group has written, from ticket `first` on. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH void add(const Group& group, uint64_t first, uint32_t n) const {
@@ -101,13 +116,13 @@ struct ready_set {
     if (n == 0) return;
     const uint64_t end = first + n;
     for (uint64_t c = start_of(first) + group.rank() * chunk_tickets; c < end; c += group.size() * chunk_tickets)
-      fetch_add_release<scope::device>(word_of(c), part_of(c, first, end));  // [K4] these bits are 0
+      fetch_add_release<S>(word_of(c), part_of(c, first, end));  // [K4] these bits are 0
     group.sync();
-    if (group.is_leader()) add_together(count, uint64_t{n});  // [K7]
+    if (group.is_leader()) add_together<S, ORDER>(count, uint64_t{n});  // [K7]
   }
   /// Claims up to n elements, for take(). Thread scope: lane.
   GRAVEL_BOTH channel_claim claim(uint32_t n) const {
-    const ready_count before{add_together(count, ready_count::claim_of(n))};  // [K7]
+    const ready_count before{add_together<S, ORDER>(count, ready_count::claim_of(n))};  // [K7]
     const uint32_t there = before.unclaimed() <= 0 ? 0 : static_cast<uint32_t>(before.unclaimed()),
                    got = there < n ? there : n;
     return_claim(n - got);
@@ -126,7 +141,7 @@ struct ready_set {
       uint32_t place = 0;
       if (find(group, chunk, mine, &place)) b = clear(group, place, mine.n);
       if (b.count != 0 || sweeps) break;
-      if (group.is_leader()) chunk = add_together(sweep, width);
+      if (group.is_leader()) chunk = add_together<S, count_order::none>(sweep, width);
       chunk = group.from_leader(chunk);
     }
     if (group.is_leader()) return_claim(mine.n - b.count);
@@ -149,7 +164,7 @@ struct ready_set {
     return from < to ? row_of_bits(static_cast<uint32_t>(from - c), static_cast<uint32_t>(to - from)) : 0;
   }
   GRAVEL_BOTH void return_claim(uint32_t n) const {
-    if (n != 0) add_together(count, uint64_t{0} - ready_count::claim_of(n));  // [K7]
+    if (n != 0) add_together<S, ORDER>(count, uint64_t{0} - ready_count::claim_of(n));  // [K7]
   }
 
   /// Clears the bits of n places from ticket `first` on. Returns the first row of neighbouring places whose bits were
@@ -161,7 +176,7 @@ struct ready_set {
     const uint64_t chunk = start_of(first) + group.rank() * chunk_tickets;
     const uint32_t wanted = is_warp || group.is_leader() ? part_of(chunk, first, first + n) : 0;
     uint32_t got = 0;
-    if (wanted != 0) got = fetch_and_acquire<scope::device>(word_of(chunk), ~wanted) & wanted;  // [K4]
+    if (wanted != 0) got = fetch_and_acquire<S>(word_of(chunk), ~wanted) & wanted;  // [K4]
     const uint32_t some = group.ballot(got != 0);
     if (some == 0) return {};
     const uint32_t lane = lane_group::lowest(some), low = got == 0 ? 0 : lane_group::lowest(got);
@@ -175,7 +190,7 @@ struct ready_set {
       if (group.lane() == last) kept = row_of_bits(0, more);
       b.count += (last - lane - 1) * chunk_tickets + (last < 32 ? group.from_lane(more, last) : 0);
     }
-    if (got != kept) fetch_add_release<scope::device>(word_of(chunk), got & ~kept);  // [K4]
+    if (got != kept) fetch_add_release<S>(word_of(chunk), got & ~kept);  // [K4]
     group.sync();  // what one lane has acquired, all lanes have acquired
     return b;
   }
@@ -187,7 +202,7 @@ struct ready_set {
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < each_looks_at; ++k) {
       const uint32_t i = k * group.size() + group.rank();
-      ready[k] = i < chunks ? load_relaxed<scope::device>(&bits[(chunk + i) & (chunks - 1)]) : 0;
+      ready[k] = i < chunks ? load_relaxed<S>(&bits[(chunk + i) & (chunks - 1)]) : 0;
     }
     // A consumer of one element begins at a bit of its own: lanes that look at the same chunks take different ones.
     const uint32_t from = mine.n == 1 ? mine.cursor % chunk_tickets : 0;

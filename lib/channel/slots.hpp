@@ -27,6 +27,8 @@
 // - A caller that draws a ticket sees that the slot's last use is done. The end of that use was added to the room by
 //   [K1]. The caller that took the last of the room for the tickets up to this one has acquired all of these ends, and
 //   [K2] makes them visible to each caller that draws a later ticket.
+// - After close(), room + 2^30 is the capacity exactly when all slots are done: by the first invariant, and since a
+//   caller that took too much only lowers it for a moment. So one word says that no element is left and none will come.
 // - Returned room needs no release. `room` is only changed by additions, so an acquire of a later value acquires from
 //   all releases before it (a release sequence), and a caller that returns room has not used the slots.
 #pragma once
@@ -58,8 +60,9 @@ struct counted_chunks {
 /// Number of bits that are 1, from bit 0 up to the first that is 0.
 GRAVEL_BOTH uint32_t low_ones(uint32_t bits) { return lane_group::popcount(bits & ~(bits + 1)); }
 
-/// Sequence words: each counts the tickets of its 32 slots that are done, in all rounds.
-template <class Word>
+/// Sequence words: each counts the tickets of its 32 slots that are done, in all rounds. S: the processors that use
+/// them.
+template <class Word, scope S = scope::device>
 struct sequence {
   Word* word;       ///< [chunks]
   uint32_t chunks;  ///< power of two
@@ -72,11 +75,9 @@ struct sequence {
   /// Number of counted tickets in the ticket's chunk and round: 0 to 32. More: the chunk is in a later round, and the
   /// caller is late.
   GRAVEL_BOTH uint32_t count(uint64_t ticket) const {
-    return static_cast<Word>(load_acquire<scope::device>(of(ticket)) - before(ticket));
+    return static_cast<Word>(load_acquire<S>(of(ticket)) - before(ticket));
   }
-  GRAVEL_BOTH void add(uint64_t ticket, uint32_t n) const {
-    fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n));
-  }
+  GRAVEL_BOTH void add(uint64_t ticket, uint32_t n) const { fetch_add_release<S>(of(ticket), static_cast<Word>(n)); }
 
   /// Polls the chunk of a ticket and those behind it up to the first that is not full. A whole warp polls 32 chunks,
   /// and then 256 at once; of another group the leader polls eight at once. Afterwards the leader has acquired what all
@@ -107,10 +108,10 @@ struct sequence {
       n[k] = 0;
       if (chunk < chunks) {
         const uint64_t first = ticket / chunk_tickets * chunk_tickets + uint64_t{chunk} * chunk_tickets;
-        n[k] = static_cast<Word>(load_acquire_later<scope::device>(of(first)) - before(first));
+        n[k] = static_cast<Word>(load_acquire_later<S>(of(first)) - before(first));
       }
     }
-    acquire_now<scope::device>();
+    acquire_now<S>();
     group.sync();
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < EACH; ++k) {
@@ -126,11 +127,15 @@ struct sequence {
 
 /// The slots of one buffer: plain data, which does not own its memory. Thread scope of all calls, where nothing else is
 /// said: lane.
-template <class Word = uint32_t>
+template <class Word = uint32_t, scope S = scope::device>
 struct slots {
   slots_words* state;
-  sequence<Word> done;
+  sequence<Word, S> done;
   uint32_t capacity;  ///< elements, at most rows() - 31
+
+  static constexpr uint32_t most = 1u << 30;  ///< elements, at most
+  static constexpr uint32_t closing_room =
+      most;  ///< what close() takes: then room is at most 0, however much comes back
 
   /// Number of chunks: the least power of two. Capacities of 2^k - 31 waste nothing.
   GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) {
@@ -156,7 +161,7 @@ struct slots {
     for (;;) {
       uint32_t found = taken;
       if (group.is_leader() && n != 0) {
-        if (!is_enough(load_relaxed<scope::device>(&state->room), n)) found = too_little;
+        if (!is_enough(load_relaxed<S>(&state->room), n)) found = too_little;
         else if (!take_room_now(n)) found = others_were_faster;
       }
       found = group.from_leader(found);
@@ -166,23 +171,28 @@ struct slots {
   }
   /// Is there room for n elements? The answer may be out of date at once.
   GRAVEL_BOTH bool has_room(uint32_t n) const {
-    return n == 0 || is_enough(load_relaxed<scope::device>(&state->room), n) ||
-           (refresh() && is_enough(load_relaxed<scope::device>(&state->room), n));
+    return n == 0 || is_enough(load_relaxed<S>(&state->room), n) ||
+           (refresh() && is_enough(load_relaxed<S>(&state->room), n));
   }
   /// Takes room for n elements, without collecting any: after has_room(n). False: another caller was faster.
   GRAVEL_BOTH bool take_room_now(uint32_t n) const {
-    if (n == 0 || is_enough(fetch_add_acquire<scope::device>(&state->room, 0u - n), n)) return true;  // [K1]
+    if (n == 0 || is_enough(fetch_add_acquire<S>(&state->room, 0u - n), n)) return true;  // [K1]
     return_room(n);
     return false;
   }
   /// Returns room that was taken and not drawn.
   GRAVEL_BOTH void return_room(uint32_t n) const {
-    if (n) fetch_add<scope::device>(&state->room, n);  // [K1]
+    if (n) fetch_add<S>(&state->room, n);  // [K1]
   }
   /// Draws n tickets, for which room has been taken. Returns the first.
-  GRAVEL_BOTH uint64_t draw(uint32_t n) const {
-    return fetch_add_acq_rel<scope::device>(&state->tail, uint64_t{n});
-  }  // [K2]
+  GRAVEL_BOTH uint64_t draw(uint32_t n) const { return fetch_add_acq_rel<S>(&state->tail, uint64_t{n}); }  // [K2]
+  /// Takes all room for ever, once: no caller finds any from now on, and `room` is at most 0.
+  GRAVEL_BOTH void close() const { fetch_add_acq_rel<S>(&state->room, 0u - closing_room); }  // [K1]
+  /// After close(): all room that was taken before has been drawn or returned, and what was drawn is done.
+  GRAVEL_BOTH bool is_drained() const {
+    refresh();
+    return load_acquire<S>(&state->room) == capacity - closing_room;  // [K1]
+  }
   /// Frees the slots of n tickets, which lie in one chunk.
   GRAVEL_BOTH void free(uint64_t ticket, uint32_t n) const { done.add(ticket, n); }  // [K3]
 
@@ -200,7 +210,7 @@ struct slots {
   /// Collects room for a group, of as many chunks as the group polls. Thread scope: the group, converged.
   template <class Group>
   GRAVEL_BOTH bool refresh(const Group& group) const {
-    const uint64_t freed = group.from_leader(load_relaxed<scope::device>(&state->freed));
+    const uint64_t freed = group.from_leader(load_relaxed<S>(&state->freed));
     const counted_chunks seen = done.poll(group, freed);  // [K3]
     return group.from_leader(static_cast<uint32_t>(group.is_leader() && collect(freed, seen))) != 0;
   }
@@ -211,8 +221,8 @@ struct slots {
     const uint64_t whole = freed / chunk_tickets * chunk_tickets + uint64_t{seen.full} * chunk_tickets;
     const uint64_t to = whole + (seen.behind < chunk_tickets ? seen.behind : chunk_tickets);
     if (to <= freed) return false;
-    if (compare_swap_acquire<scope::device>(&state->freed, freed, to))
-      fetch_add_release<scope::device>(&state->room, static_cast<uint32_t>(to - freed));  // [K1]
+    if (compare_swap_acquire<S>(&state->freed, freed, to))
+      fetch_add_release<S>(&state->room, static_cast<uint32_t>(to - freed));  // [K1]
     return true;
   }
 };

@@ -269,7 +269,7 @@ class task_worker {
     const uint32_t hint = load_relaxed<scope::shared>(&block_->hint);  // read once: it may change at any time
     if (hint == 0 || (only != ~0u && hint != only + 1)) return {turn::none, 0, 0};
     char* const memory = view_.channel_at((hint - 1) / View::n_types, (hint - 1) % View::n_types);
-    const ready_set leaf = channel<uint32_t>::in(memory, view_.capacity, view_.task_chunks).ready;
+    const ready_set<> leaf = channel<uint32_t>::in(memory, view_.capacity, view_.task_chunks).ready;
     if (const channel_batch b = leaf.take(lone_lane{}, leaf.claim(1)); b.count != 0)
       return {turn::has_handoff, hint - 1, b.first};
     store_relaxed<scope::shared>(&block_->hint, 0u);

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include <gravel/channel.cuh>
 #include <gravel/critical.cuh>
 #include <gravel/device_array.hpp>
 #include <gravel/gravel.cuh>
@@ -262,6 +263,23 @@ void wait_long(bool waits, void (*wait)(uint64_t* cell), void (*end_waits)(uint6
 void put_five(uint64_t* cell) {
   gravel_put(gravel_host_handle(), cell, uint64_t{5}, victim);
   gravel_quiet();
+}
+__global__ void take_all(gravel_channel_handle<uint32_t> from) {
+  const auto warp = gravel_batch::converged_warp(threadIdx.x, blockDim.x);
+  for (auto b = from.next(warp, 32); b.count != 0; b = from.next(warp, 32)) from.free(warp, b);
+}
+/// A kernel and a host thread take from an empty channel, which is closed when the cell changes.
+void take_from_empty_channel(uint64_t* cell) {
+  gravel_channel<uint32_t> c({.capacity = 1});
+  gravel_launch(take_all, 1, 32, c.handle());
+  std::thread closer([&] {
+    gravel_wait_until(gravel_host_handle(), cell, GRAVEL_EQ, 5);
+    c.close();
+  });
+  uint32_t element;
+  if (c.take(element)) gravel_abort("an element that nobody has put");
+  closer.join();
+  gravel_synchronize();
 }
 void sync_in_kernel(uint64_t*) { gravel_launch(wait_for_others, 1, 32, gravel_handle()); }
 
@@ -612,6 +630,7 @@ const std::map<std::string, void (*)()> faults = {
            mine(), [](uint64_t* c) { gravel_wait_until(gravel_host_handle(), c, GRAVEL_EQ, 5); }, put_five);
      }},
     {"wait-collective", [] { wait_long(gravel_my_pe() != 0, sync_in_kernel, sync_in_kernel); }},
+    {"wait-channel", [] { wait_long(mine(), take_from_empty_channel, put_five); }},
     {"wait-worklist", wait_in_worklist},
     {"wait-tasks", wait_in_shared_graph},
     {"critical-hangs", call_stuck_section},

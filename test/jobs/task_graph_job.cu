@@ -1,16 +1,23 @@
 // Task graphs: random trees against serial counts, with continuations that gather, and that spawn again; the least
-// legal sizes; what the host pushes while a graph runs; what tasks do wrong. One source for the CPU backend and for
-// GPUs; each PE for itself. With a time limit: most mistakes here would show as a run that does not end. Usage:
-// task_graph_job [TREES [one-kernel]]; with the second word nothing is pushed while a graph runs, for tools that run
-// one kernel at a time.
+// legal sizes; what the host pushes while a graph runs; what tasks do wrong. Channels by themselves, whose producers
+// and consumers are kernels and host threads. One source for the CPU backend and for GPUs; each PE for itself. With a
+// time limit: most mistakes here would show as a run that does not end. Usage: task_graph_job [TREES [one-kernel]];
+// with the second word nothing is pushed while a graph runs, for tools that run one kernel at a time. task_graph_job
+// channels: the channels alone.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <gravel/channel.cuh>
 #include <gravel/gravel.cuh>
 #include "lib/base/mix.hpp"
 #include "lib/taskgraph/task_graph.cuh"
@@ -748,11 +755,243 @@ void runs_out_of_order() {
   graph.push(good);
 }
 
+// ---- channels by themselves
+
+struct item {
+  uint32_t producer, number;
+  uint8_t check;
+};
+using where = gravel_channel_memory;
+GRAVEL_BOTH item item_of(uint32_t producer, uint32_t number) {
+  return {producer, number, static_cast<uint8_t>(producer * 7 + number)};
+}
+
+/// Each lane is a producer of `each` items; lane 0 is producer `first`. With `left`, the last lane to end closes
+/// the channel.
+template <where W>
+__global__ void put_items(gravel_channel_handle<item, W> to, uint32_t first, uint32_t each, uint32_t* left,
+                          uint64_t* refused) {
+  for (uint32_t i = 0; i < each; ++i)
+    if (!to.put(item_of(first + threadIdx.x, i))) gravel::fetch_add<gravel::scope::device>(refused, uint64_t{1});
+  if (left && gravel::detail::fetch_add_acq_rel<gravel::scope::device>(left, ~0u) == 1) to.close();
+}
+/// Each warp is a consumer, until the channel has ended. seen[p * each + i]: how often item i of producer p came.
+/// in_order: how many came behind the one before it.
+template <where W>
+__global__ void take_items(gravel_channel_handle<item, W> from, uint32_t each, uint64_t* seen, uint64_t* in_order) {
+  const auto warp = gravel_batch::converged_warp(threadIdx.x, blockDim.x);
+  uint32_t next = 0;
+  for (auto b = from.next(warp, 32); b.count != 0; b = from.next(warp, 32)) {
+    for (uint32_t i = warp.rank(); i < b.count; i += warp.size()) {
+      const item e = from.read(b.first + i);
+      if (e.check != item_of(e.producer, e.number).check) continue;
+      gravel::fetch_add<gravel::scope::device>(&seen[uint64_t{e.producer} * each + e.number], uint64_t{1});
+      if (e.number == next + i) gravel::fetch_add<gravel::scope::device>(in_order, uint64_t{1});
+    }
+    from.free(warp, b);
+    next += b.count;
+  }
+}
+
+/// What consumers have found.
+struct findings {
+  uint32_t each;
+  uint64_t*
+      seen;  ///< of kernels: [producers * each], then the items in order, those refused, and producers that are left
+  std::vector<uint64_t> of_host;
+  uint64_t host_in_order = 0;
+  std::mutex mutex;
+
+  findings(uint32_t producers, uint32_t each_) : each(each_), of_host(producers * each_) {
+    seen = gravel_malloc<uint64_t>((of_host.size() + 3) * 8);
+    const std::vector<uint64_t> zeroes(of_host.size() + 3);
+    gravel_copy(seen, zeroes.data(), zeroes.size() * 8);
+  }
+  ~findings() { gravel_free(seen); }
+  uint64_t* in_order() const { return seen + of_host.size(); }
+  uint64_t* refused() const { return in_order() + 1; }
+  uint32_t* left() const { return reinterpret_cast<uint32_t*>(in_order() + 2); }
+
+  template <class C>
+  void take_by_host(C& c, size_t at_once) {
+    std::vector<item> some(at_once);
+    uint32_t next = 0;
+    while (const size_t n = c.take(std::span(some))) {
+      const std::lock_guard lock(mutex);
+      for (size_t i = 0; i < n; ++i) {
+        if (some[i].check != item_of(some[i].producer, some[i].number).check) continue;
+        ++of_host[some[i].producer * each + some[i].number];
+        host_in_order += some[i].number == next++;
+      }
+    }
+  }
+  /// Each item came once, and, if `orderly`, in order.
+  void check(const std::string& what, bool orderly) {
+    std::vector<uint64_t> by_kernel(of_host.size() + 2);
+    gravel_copy(by_kernel.data(), seen, by_kernel.size() * 8);
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < of_host.size(); ++i) wrong += of_host[i] + by_kernel[i] != 1;
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " items were lost, or came more than once");
+    expect(!orderly || host_in_order + by_kernel[of_host.size()] == of_host.size(), what + ": not in order");
+    expect(by_kernel[of_host.size() + 1] == 0, what + ": items were refused before the end");
+  }
+};
+template <class C>
+void put_by_host(C& c, uint32_t producer, uint32_t each) {
+  std::vector<item> some;
+  for (uint32_t i = 0; i < each; some.clear()) {
+    for (uint32_t n = 1 + i % 5 * 9; n != 0 && i < each; --n) some.push_back(item_of(producer, i++));
+    c.put(some);
+  }
+}
+
+/// One producer and one consumer, each the host or a kernel. The channel's slots are used many times.
+template <where W>
+void one_and_one(uint32_t capacity, uint32_t each) {
+  for (bool host_puts : {true, false})
+    for (bool host_takes : {true, false}) {
+      const std::string what = std::string(host_puts ? "host" : "kernel") + " to " + (host_takes ? "host" : "kernel") +
+                               ", capacity " + std::to_string(capacity);
+      findings f(1, each);
+      gravel_channel<item, W> c({.capacity = capacity});
+      gravel_stream_t streams[2] = {gravel_stream_create(), gravel_stream_create()};
+      const uint32_t producers = 1;
+      gravel_copy(f.left(), &producers, sizeof(producers));
+      if (!host_takes)
+        gravel_launch(take_items<W>, gravel_launch_config{.grid = 1, .block = 32, .stream = streams[0]}, c.handle(),
+                      each, f.seen, f.in_order());
+      if (!host_puts)
+        gravel_launch(put_items<W>, gravel_launch_config{.grid = 1, .block = 1, .stream = streams[1]}, c.handle(), 0u,
+                      each, f.left(), f.refused());
+      std::thread producer;
+      if (host_puts)
+        producer = std::thread([&] {
+          put_by_host(c, 0, each);
+          c.close();
+        });
+      if (host_takes) f.take_by_host(c, 50);
+      if (producer.joinable()) producer.join();
+      for (gravel_stream_t s : streams) {
+        gravel_stream_synchronize(s);
+        gravel_stream_destroy(s);
+      }
+      f.check(what, true);
+      expect(c.has_ended() && c.is_closed(), what + ": it has not ended");
+    }
+}
+/// Three producers and three consumers: a host thread and two of kernels each.
+template <where W>
+void three_and_three(uint32_t capacity, uint32_t each) {
+  findings f(3, each);
+  gravel_channel<item, W> c({.capacity = capacity});
+  gravel_stream_t streams[2] = {gravel_stream_create(), gravel_stream_create()};
+  gravel_launch(take_items<W>, gravel_launch_config{.grid = 1, .block = 64, .stream = streams[0]}, c.handle(), each,
+                f.seen, f.in_order());
+  gravel_launch(put_items<W>, gravel_launch_config{.grid = 1, .block = 2, .stream = streams[1]}, c.handle(), 1u, each,
+                static_cast<uint32_t*>(nullptr), f.refused());
+  std::thread consumer([&] { f.take_by_host(c, 3); });
+  put_by_host(c, 0, each);
+  gravel_stream_synchronize(streams[1]);
+  c.close();
+  consumer.join();
+  for (gravel_stream_t s : streams) {
+    gravel_stream_synchronize(s);
+    gravel_stream_destroy(s);
+  }
+  f.check("three producers, three consumers, capacity " + std::to_string(capacity), false);
+}
+/// A channel that is full, empty, and closed while it is so.
+template <where W>
+void full_and_empty(uint32_t capacity) {
+  const std::string what = "capacity " + std::to_string(capacity) + ": ";
+  std::vector<uint32_t> numbers(capacity + 1), found(capacity + 1);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  {
+    gravel_channel<uint32_t, W> c({.capacity = capacity});
+    for (int lap = 0; lap < 3; ++lap) {
+      expect(!c.try_take(found[0]), what + "an element of an empty channel");
+      expect(c.try_put(std::span<const uint32_t>(numbers)) == capacity, what + "as many as there is room for");
+      expect(!c.try_put(1u), what + "room in a full channel");
+      expect(c.try_take(std::span(found)) != 0 && found[0] == 0, what + "the first");
+      expect(c.try_put(77u), what + "room for one again");
+      while (c.try_take(std::span(found)) != 0) {
+      }
+    }
+    // A producer waits for room when the channel is closed.
+    c.put(std::span<const uint32_t>(numbers).first(capacity));
+    std::atomic<bool> begun = false;
+    std::thread waiting([&] {
+      begun = true;
+      expect_error("of 3 elements are in the channel", [&] {
+        c.put(std::span<const uint32_t>(std::array{1u, 2u, 3u}));
+      });
+    });
+    while (!begun) std::this_thread::yield();
+    c.close();
+    waiting.join();
+    expect(c.is_closed() && !c.has_ended(), what + "closed while full");
+    expect_error("gravel_channel::try_put after close(): 0 of 1 elements", [&] { c.try_put(1u); });
+    expect_error("gravel_channel::put after close(): 0 of 1 elements", [&] { c.put(1u); });
+    c.close();
+    uint32_t n = 0;
+    while (c.take(found[0])) ++n;
+    expect(n == capacity && c.has_ended() && !c.take(found[0]) && !c.try_take(found[0]),
+           what + "the rest, and the end");
+  }
+  {  // A consumer waits for an element when the channel is closed.
+    gravel_channel<uint32_t, W> c({.capacity = capacity});
+    std::thread waiting([&] { expect(!c.take(found[0]), what + "an element of a closed channel"); });
+    c.close();
+    waiting.join();
+    expect(c.has_ended(), what + "closed while empty");
+  }
+  {  // A kernel's put is refused.
+    findings f(64, 1);
+    gravel_channel<item, W> c({.capacity = capacity});
+    c.close();
+    gravel_launch(put_items<W>, 1, 64, c.handle(), 0u, 1u, static_cast<uint32_t*>(nullptr), f.refused());
+    gravel_synchronize();
+    uint64_t refused = 0;
+    gravel_copy(&refused, f.refused(), 8);
+    expect(refused == 64 && c.has_ended(), what + "a kernel's put after close()");
+  }
+}
+template <where W>
+void channels(uint32_t each) {
+  if (W == where::host && GRAVEL_CUDA) {
+    try {
+      gravel_channel<item, W>({.capacity = 1});
+    } catch (const gravel::error& e) {  // most GPUs
+      expect(std::string(e.what()).find("host threads put and take by small kernels") != std::string::npos, e.what());
+      return;
+    }
+  }
+  for (uint32_t capacity : {1u, 40u, 97u}) {
+    one_and_one<W>(capacity, capacity == 1 ? each / 10 : each);
+    three_and_three<W>(capacity, capacity == 1 ? each / 10 : each);
+    full_and_empty<W>(capacity);
+  }
+  expect_error("a capacity of 0 elements; it is 1 to 2^30", [&] { gravel_channel<item, W>({.capacity = 0}); });
+  expect_error("a capacity of 1073741825 elements", [&] { gravel_channel<item, W>({.capacity = (1u << 30) + 1}); });
+}
+
+int end_of_job() {
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
+  gravel_finalize();
+  return all ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const uint32_t n = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 10'000;
   gravel_init<>();
+  if (argc > 1 && argv[1] == std::string("channels")) {
+    channels<where::device>(300);
+    channels<where::host>(1000);
+    return end_of_job();
+  }
   trees(n);
   many_at_once(n / 20);
   leaves_of_many_depths(4);
@@ -768,8 +1007,5 @@ int main(int argc, char** argv) {
   predicates(argc < 3);
   cycles(300);
   if (argc < 3) runs_out_of_order();
-  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
-  if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
-  gravel_finalize();
-  return all ? 1 : 0;
+  return end_of_job();
 }

@@ -11,11 +11,15 @@
 //   find            ready_set::find: any place whose bit is set, wherever; it may be gone when it is cleared.
 //                   GIVES_UP=1: it may also find none where it looks, and returns its claim
 //   read, free      channel::read, free: [K3]; the elements of one consumer may lie in two chunks
+//   closer          channel::close, with CLOSES=1: takes all room [K1], then says so [K8]. A producer that finds no room
+//                   then ends; a consumer ends when channel::has_ended()
 //
 // Claims: no lane touches a slot that another one holds; each element is read as it was written and taken once, and all
 // are taken; elements that are reserved and not done are never more than the capacity; who has claimed an element finds
-// one if it looks everywhere; in the end all room is back.
+// one if it looks everywhere; in the end all room is back. With CLOSES=1: all consumers end, and when the first one ends
+// all that was reserved is done, and nothing will be reserved.
 //
+// ORDERED=1, for one producer and one consumer: count_order::kept. Elements are taken in the order of their tickets.
 // LAG=1: a producer's count is seen before its bits, as others on a GPU may see it.
 //
 // BROKEN=1: commits before it writes.
@@ -31,6 +35,10 @@
 // BROKEN=11: takes what lies behind a gap without reading it.
 // BROKEN=12: returns its whole claim although it has taken a part.
 // BROKEN=13: does not return the claim for which it has found nothing.
+// BROKEN=14: a consumer ends when the channel is closed and no element is unclaimed.
+// BROKEN=15: closing takes no room; a producer looks at the word before it takes room, and a consumer ends when all room
+//            is back.
+// BROKEN=16: with ORDERED=1 a producer's count is seen before its bits, as with count_order::none.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -50,10 +58,21 @@
 #define TAKE 2        /* that a consumer takes at once: up to 3 */
 #endif
 #ifndef LAG
-#define LAG 0
+#define LAG (BROKEN == 16)
+#endif
+#ifndef ORDERED
+#define ORDERED 0
 #endif
 #ifndef GIVES_UP
 #define GIVES_UP 0
+#endif
+#ifndef CLOSES
+#define CLOSES 0
+#endif
+#if BROKEN == 15
+#define CLOSING_ROOM 0
+#else
+#define CLOSING_ROOM (CLOSES * 100)
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -81,6 +100,9 @@ byte element[ROWS];          /* ticket + 1 */
 byte holder[ROWS];           /* ghost: ticket + 1 of who may touch it */
 bool taken[TOTAL];           /* ghost */
 byte n_taken, live;          /* ghost */
+byte closing;                /* 1: all room has been taken, and this is about to be said; 2: it has been said */
+byte producing = PRODUCERS, consuming = CONSUMERS;  /* ghost; consuming < CONSUMERS: one has found the end */
+#define COLLECTABLE (START(freed) + (done[WORD(freed)] - BEFORE(freed) < CHUNK -> done[WORD(freed)] - BEFORE(freed) : CHUNK) > freed)
 
 inline refresh() {
   /* f, n, e: the caller's */
@@ -151,6 +173,12 @@ proctype producer() {
      /* take_room: no room is an answer; here it asks again when something has changed. */
      do
      :: true ->
+#if BROKEN == 15
+        if
+        :: closing == 2 -> goto refused
+        :: else
+        fi;
+#endif
         seen = room;
         if
         :: seen >= want ->
@@ -165,10 +193,13 @@ proctype producer() {
 #endif
         :: else ->
            refresh();
-           (room >= want || tail != freed || more)
+           if
+           :: closing != 0 && room < want -> goto refused  /* or it asks again: another one may return what it took */
+           :: closing != 2 && (room >= want || tail != freed || more || closing == 1)
+           fi
         fi
      od;
-     atomic { seen = 0; more = false;
+     atomic { seen = 0; more = false; assert(consuming == CONSUMERS);
        t = tail; tail = tail + want;  /* [K2] */
        live = live + want;
        assert(live <= CAPACITY)
@@ -196,7 +227,15 @@ proctype producer() {
      unclaimed = unclaimed + want;  /* [K7] */
 #endif
      atomic { left = left - want; want = 0; t = 0; k = 0; n = 0; e = 0 }
-  od
+  od;
+refused:
+  producing--
+}
+
+proctype closer() {
+  closing = 1;
+  room = room - CLOSING_ROOM;  /* [K1] */
+  closing = 2                  /* [K8] */
 }
 
 /* Clears the bits of the places p to p + n - 1. g: which were set; k: of the last place. p, n, k, g: the caller's. */
@@ -228,11 +267,20 @@ inline clear() {
 }
 
 proctype consumer() {
-  byte n, p, k, c, e, first;
-  bool g[3];
+  byte n, p, k, c, e, first, f, gained;
+  bool g[3], more;
   short seen;
+#if !CLOSES
 end:
+#endif
   do
+#if CLOSES
+#if BROKEN == 14
+  :: closing == 2 && unclaimed <= 0 -> break
+#endif
+  :: closing == 2 && COLLECTABLE -> refresh(); more = false
+  :: closing == 2 && room == CAPACITY - CLOSING_ROOM -> break
+#endif
   :: unclaimed > 0 ->
      seen = unclaimed;
      if
@@ -319,7 +367,7 @@ end:
              n = element[ROW(k)];
              assert(n > 0 && holder[ROW(k)] == n);
              holder[ROW(k)] = 0;
-             assert(!taken[n - 1]);
+             assert(!taken[n - 1] && (!ORDERED || n == n_taken + 1));
              taken[n - 1] = true;
              n = 0;
              n_taken++;
@@ -340,7 +388,8 @@ end:
      fi;
 claimed_in_vain:
      atomic { first = 0; e = 0; k = 0; n = 0; c = 0; p = 0 }
-  od
+  od;
+  atomic { assert(n_taken == tail && live == 0); consuming-- }
 }
 
 init {
@@ -356,9 +405,13 @@ init {
     do
     :: i < CONSUMERS -> run consumer(); i++
     :: else -> break
-    od
+    od;
+    if
+    :: CLOSES -> run closer()
+    :: else
+    fi
   };
-  n_taken == TOTAL && live == 0 && unclaimed == 0 && cursor == tail;  /* nobody is between taking too much and giving it back */
+  producing == 0 && (!CLOSES || consuming == 0) && closing == 2 * CLOSES && n_taken == tail && (CLOSES || n_taken == TOTAL) && live == 0 && unclaimed == 0 && cursor == tail;  /* nobody is between taking too much and giving it back */
   refresh();
-  assert(room == CAPACITY && freed == tail && !ready[0] && !ready[1])
+  assert(room == CAPACITY - CLOSING_ROOM && freed == tail && !ready[0] && !ready[1])
 }

@@ -372,6 +372,14 @@ class Waits(FailureTest):
             r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE \d to call a collective of "
             r"kernels \(gravel_barrier_block and the like\), too; block \(0,0,0\), thread \(0,0,0\)")
 
+    def test_of_a_channel(self):
+        for who in ("a kernel", "a thread of the host"):
+            with self.subTest(who):
+                self.assert_reported(
+                    "wait-channel",
+                    rf"PE 1: warning: {who} has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for an element of a channel: none "
+                    r"is put into it, and it has not ended")
+
     def test_of_an_asynchronous_worklist(self):
         self.assert_reported(
             "wait-worklist",

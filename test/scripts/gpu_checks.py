@@ -197,11 +197,12 @@ CHANNELS = [
         each=each("options", "", "--n 13 --serial-rows 4", "--n 12 --serial-rows 4 --capacity 20 --frames 1",
                   "--n 15 --dispatch host", "--dispatch schedulers")),
     Row("task graphs: 10000 random trees, 1 PE", "{run} --timeout 100 test/jobs/task_graph_job"),
+    Row("channels of host threads and kernels: 1 PE", "{run} --timeout 60 test/jobs/task_graph_job channels"),
     Row("task graphs: 2 PEs take turns on one GPU", "ucx-run -n 2 --timeout 100 test/jobs/task_graph_job 1000"),
     Row("sort {options}: 1 PE", "{run} --timeout 60 examples/sort {options}", figure="^by ",
         each=each("options", "", "--n 3000000 --piece 300 --distinct 1000", "--n 100000 --capacity 2048 --frames 1")),
     Row("strassen {options}: 1 PE", "{run} --timeout 60 examples/strassen {options}", figure="^by ",
-        each=each("options", "", "--leaf 32 --piece 300", "--n 2048 --leaf 128 --piece 8192",
+        each=each("options", "", "--leaf 32 --piece 300", "--n 500 --leaf 16", "--n 2048 --leaf 128 --piece 8192",
                   "--capacity 1024 --frames 32")),
 ]
 CHANNELS_OF_ALL = [

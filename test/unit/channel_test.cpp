@@ -28,7 +28,9 @@ enum class bug {
   no_spare_chunk,
   too_much_room,
   bits_by_load_and_store,
-  claim_kept
+  claim_kept,
+  ends_when_empty,
+  closed_by_a_word
 };
 
 /// An element of three words, the last of them half used.
@@ -37,20 +39,21 @@ struct element {
   uint16_t check;
 };
 
-template <class Word>
+template <class Word, scope S = scope::device, count_order ORDER = count_order::none>
 struct rig {
+  using channel_type = channel<element, Word, S, ORDER>;
   uint32_t capacity;
   std::unique_ptr<char, void (*)(void*)> memory;
-  channel<element, Word> c;
+  channel_type c;
   std::vector<uint32_t> holder;  ///< [row] the lane that may touch it; 0: none
   uint64_t base;
 
   /// `laps`: times that all slots have been used before.
   explicit rig(uint32_t capacity_, uint64_t laps = 0)
       : capacity(capacity_),
-        memory(static_cast<char*>(std::aligned_alloc(128, channel<element, Word>::bytes(capacity_))), &std::free) {
-    std::memset(memory.get(), 0, channel<element, Word>::bytes(capacity));
-    c = channel<element, Word>::in(memory.get(), capacity);
+        memory(static_cast<char*>(std::aligned_alloc(128, channel_type::bytes(capacity_))), &std::free) {
+    std::memset(memory.get(), 0, channel_type::bytes(capacity));
+    c = channel_type::in(memory.get(), capacity);
     base = laps * c.space.rows();
     holder.resize(c.space.rows());
     auto& state = c.state();
@@ -207,6 +210,85 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   return {};
 }
 
+/// Producers put up to `each` elements, one by one. A lane closes the channel when `closes_at` elements have been put,
+/// or when all producers have ended. Consumers take until the channel has ended. An empty text: all is as it must be.
+template <count_order ORDER = count_order::none>
+std::string run_to_the_end(const shape& s, uint32_t closes_at, uint64_t seed, bug planted = bug::none) {
+  rig<uint32_t, scope::system, ORDER> r(s.capacity);
+  auto& state = r.c.state();
+  std::vector<uint32_t> put(s.producers), seen(s.producers * s.each);
+  uint32_t all_put = 0, producing = s.producers, last = 0;
+  const auto produce = [&](uint32_t me) {
+    for (relax wait; put[me] < s.each;) {
+      if (planted == bug::closed_by_a_word) {
+        if (r.c.is_closed()) break;
+        dawdle(seed * 7 + put[me]);
+      }
+      const channel_reservation mine = r.c.reserve(lone_lane{}, 1);
+      if (!mine.granted) {
+        if (r.c.is_closed()) break;
+        wait();
+        continue;
+      }
+      dawdle(seed * 3 + mine.mine);
+      r.c.write(mine.mine, {me, put[me], static_cast<uint16_t>(me + put[me])});
+      r.c.commit(lone_lane{}, mine);
+      ++put[me];
+      fetch_add(&all_put, 1u);
+    }
+    fetch_add(&producing, ~0u);
+  };
+  const auto consume = [&] {
+    for (relax wait;;) {
+      const channel_batch b = r.c.take(lone_lane{}, s.most);
+      for (uint32_t k = 0; k < b.count; ++k) {
+        const element e = r.c.read(b.first + k);
+        if (e.producer >= s.producers || e.number >= s.each || e.check != static_cast<uint16_t>(e.producer + e.number))
+          fail("ticket {} holds what nobody wrote", b.first + k);
+        ++seen[e.producer * s.each + e.number];
+        if (ORDER == count_order::kept && e.number != std::exchange(last, e.number + 1)) fail("out of order");
+      }
+      r.c.free(lone_lane{}, b);
+      if (b.count != 0) continue;
+      bool has_ended = false;
+      if (planted == bug::ends_when_empty) has_ended = r.c.is_closed() && r.c.waiting() == 0;
+      else if (planted != bug::closed_by_a_word) has_ended = r.c.has_ended();
+      else if (r.c.is_closed()) {
+        r.c.space.refresh();
+        has_ended = load_acquire(&state.room) == s.capacity;
+      }
+      if (has_ended) return;
+      wait();
+    }
+  };
+  const auto close = [&] {
+    for (relax wait; load_relaxed(&producing) != 0 && load_relaxed(&all_put) < closes_at;) wait();
+    if (planted == bug::closed_by_a_word) store_release(&state.closing, 2u);
+    else r.c.close();
+  };
+  simt::launch_options options{};
+  options.seed = seed;
+  try {
+    simt::launch(1, s.producers + s.consumers + 1, options, [&] {
+      const uint32_t me = threadIdx.x;
+      if (me < s.producers) produce(me);
+      else if (me < s.producers + s.consumers) consume();
+      else close();
+    });
+  } catch (const error& e) {
+    return e.what();
+  }
+  for (uint32_t p = 0; p < s.producers; ++p)
+    for (uint32_t i = 0; i < s.each; ++i)
+      if (seen[p * s.each + i] != (i < put[p])) return "an element was lost, or came twice";
+  if (planted != bug::none) return {};
+  if (!r.c.has_ended() || !r.c.is_closed() || r.c.room() != 0) return "it has not ended";
+  r.c.close();
+  if (!r.c.has_ended() || r.c.reserve(lane_group::active(), 1).granted || !r.c.reserve(lane_group::active(), 0).granted)
+    return "closed twice";
+  return {};
+}
+
 constexpr shape shapes[] = {
     {4, 3, 40, 64, 32}, {6, 2, 25, 32, 5}, {1, 1, 100, 33, 32}, {3, 4, 40, 21, 7}, {5, 3, 30, 256, 32}};
 
@@ -247,6 +329,31 @@ TEST_CASE("some schedule finds each planted bug") {
     INFO("bug " << static_cast<int>(r.planted));
     CHECK(finding != 0);
   }
+}
+
+TEST_CASE("a channel that is closed ends when all that was put has been taken, under 60 schedules") {
+  for (const shape& s : {shape{3, 3, 20, 5, 3}, shape{3, 3, 20, 64, 32}, shape{1, 3, 40, 1, 1}, shape{3, 1, 20, 33, 7}})
+    for (uint32_t closes_at : {0u, 1u, s.capacity, ~0u})
+      for (uint64_t seed = 0; seed <= 60; ++seed) {
+        INFO("capacity " << s.capacity << ", closed at " << closes_at << ", seed " << seed);
+        REQUIRE(run_to_the_end(s, closes_at, seed) == "");
+      }
+  for (bug planted : {bug::ends_when_empty, bug::closed_by_a_word}) {
+    uint64_t finding = 0;
+    for (uint64_t seed = 1; seed <= 1000 && !finding; ++seed)
+      if (run_to_the_end({3, 3, 20, 33, 3}, 30, seed, planted) != "") finding = seed;
+    INFO("bug " << static_cast<int>(planted));
+    CHECK(finding != 0);
+  }
+}
+
+TEST_CASE("one consumer gets the elements of one producer in order, also where slots are used again") {
+  for (uint32_t capacity : {1u, 5u, 33u, 97u})
+    for (uint32_t most : {1u, 32u})
+      for (uint64_t seed = 0; seed <= 40; ++seed) {
+        INFO("capacity " << capacity << ", takes " << most << ", seed " << seed);
+        REQUIRE(run_to_the_end<count_order::kept>({1, 1, 150, capacity, most}, ~0u, seed) == "");
+      }
 }
 
 TEST_CASE("a sequence word of 8 bits gives the state of a ticket's chunk") {
