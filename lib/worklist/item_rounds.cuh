@@ -1,5 +1,5 @@
-// Worklists of items in rounds. A round takes the items that are in the list when it starts. Items that are pushed, here
-// or by another PE, go into the next round. The end is found when a round adds none at any PE.
+// Worklists of items in rounds. A round takes the items that are in the list when it starts. Items that are pushed,
+// here or by another PE, go into the next round. The end is found when a round adds none at any PE.
 //
 // It is the protocol of worklists of vertices (lib/worklist/rounds_of_all.cuh), with two differences: items are sent
 // while others are processed, as the sender keeps nothing of them, and a PE never takes two rounds without the others.

@@ -3,8 +3,8 @@
 // Problem. Not all irregular work is a value for each vertex: nodes of a search tree, pairs, partial paths.
 // Solution. Items lie in channels by rank themselves, where a worklist of vertices has numbers of vertices
 // (lib/worklist/ranked_channels.cuh). The program says who owns an item. An item that is pushed goes into the channels
-// of this PE, or as a message to its owner, whose handler puts it in. In rounds (lib/worklist/item_rounds.cuh) items lie
-// in lists instead, as the vertices of a worklist do.
+// of this PE, or as a message to its owner, whose handler puts it in. In rounds items lie in lists instead, as the
+// vertices of a worklist do (lib/worklist/item_rounds.cuh).
 //
 // An item that finds no room is lost. This is recorded, and the run ends with an error at all PEs.
 #pragma once

@@ -189,13 +189,12 @@ inline uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
 inline uint32_t pes() { return static_cast<uint32_t>(gravel_n_pes()); }
 
 inline const char* name_of(gravel_execution how) {
-  return how == gravel_execution::rounds  ? " in rounds: "
-         : how == gravel_execution::fused ? " in fused rounds: "
-                                          : ": ";
+  if (how == gravel_execution::rounds) return " in rounds: ";
+  return how == gravel_execution::fused ? " in fused rounds: " : ": ";
 }
 inline bool has_rounds(gravel_execution how) { return how != gravel_execution::asynchronous; }
 
-/// A tree: every number is visited once in each run, at its owner, and has come whole. In rounds its level is its round.
+/// A tree: in each run a number is visited once, at its owner, and has come whole. In rounds its round is its level.
 template <class Program>
 void check_tree(uint32_t all, gravel_execution how = gravel_execution::asynchronous, uint32_t runs = 1) {
   gravel::device_array<uint32_t> visits(std::vector<uint32_t>(all, 0));
