@@ -92,12 +92,15 @@ struct packed : numbers {
 
 /// What happens to an item follows from its kind. Items that pass go around the ring of PEs.
 struct flagged : numbers {
-  enum kinds : uint32_t { taken, passed, duplicated, dropped, dropped_there, seed, n_kinds };
+  enum kinds : uint32_t { taken, passed, duplicated, dropped, dropped_there, travelling, seed, n_kinds };
+  static constexpr uint32_t way = 24;  ///< hops of a travelling item, from handler to handler
   struct item {
-    uint32_t kind, number, origin;
+    uint32_t kind, number, origin, hops;
   };
   static constexpr const char* name = "flagged";
   GRAVEL_DEVICE int owner(const item& x) const { return static_cast<int>(x.kind == seed ? x.origin : (me + 1) % pes); }
+  GRAVEL_DEVICE item pack(const item& x) const { return {x.kind, x.number, x.origin, x.hops + 1}; }
+  GRAVEL_DEVICE item unpack(const item& x) const { return x; }
   GRAVEL_DEVICE gravel_item_flags on_send(const item& x) const {
     switch (x.kind) {
       case taken: return gravel_item_flags::take;
@@ -112,13 +115,14 @@ struct flagged : numbers {
       case passed: return x.number % pes == me ? gravel_item_flags::take : gravel_item_flags::pass;
       case duplicated: return (me + 1) % pes == x.origin ? gravel_item_flags::take : gravel_item_flags::duplicate;
       case dropped_there: return gravel_item_flags::drop;
+      case travelling: return x.hops < way ? gravel_item_flags::pass : gravel_item_flags::take;
       default: return gravel_item_flags::take;
     }
   }
   GRAVEL_DEVICE void process(const gravel_item_list<flagged>& list, const item& x) const {
     visit(x.kind, !in_rounds || list.round() == (x.kind == seed ? 0u : 1u));
     if (x.kind != seed) return;
-    for (uint32_t i = 0; i < all; ++i) list.push({(i + x.number) % seed, i, me});
+    for (uint32_t i = 0; i < all; ++i) list.push({(i + x.number) % seed, i, me, 0});
   }
 };
 
@@ -265,13 +269,13 @@ inline void check_limits(gravel_execution how) {
 }
 
 inline void check_flags(gravel_execution how) {
-  constexpr uint32_t all = 35;  // numbers of each seed, five kinds in turn
+  constexpr uint32_t all = 36;  // numbers of each seed, six kinds in turn
   gravel::device_array<uint32_t> visits(std::vector<uint32_t>(flagged::n_kinds, 0));
   flagged program;
   static_cast<numbers&>(program) = {me(), pes(), all, visits.data(), has_rounds(how)};
   gravel_item_worklist<flagged> work(program, {.execution = how, .capacity = 4096});
   constexpr uint32_t seeds = 3;
-  for (uint32_t i = 0; i < seeds; ++i) work.offer({flagged::seed, 0, me()});
+  for (uint32_t i = 0; i < seeds; ++i) work.offer({flagged::seed, 0, me(), 0});
   work.run();
   std::vector<uint32_t> found(flagged::n_kinds), expected(flagged::n_kinds, 0);
   gravel_copy(found.data(), visits.data(), found.size() * sizeof(uint32_t));
@@ -281,6 +285,7 @@ inline void check_flags(gravel_execution how) {
     if (kind == flagged::taken) expected[kind] += seeds;
     if (kind == flagged::passed && i % pes() == me()) expected[kind] += seeds * pes();
     if (kind == flagged::duplicated) expected[kind] += seeds * pes();
+    if (kind == flagged::travelling) expected[kind] += seeds;                   // as many as leave each PE
     if (kind == flagged::dropped_there && pes() == 1) expected[kind] += seeds;  // its own: on_receive is not called
   }
   for (uint32_t kind = 0; kind < flagged::n_kinds; ++kind)
