@@ -31,18 +31,9 @@ struct gravel_worklist_delivery {
       return;
     }
     const listing found = w->program.vertices.offer(v, offer, words.limit);
-    for (const listing which : {listing::near, listing::far}) {
-      const uint32_t having = lanes.ballot(found == which);
-      if (having == 0) continue;
-      const bool near = which == listing::near;
-      const uint32_t turn = near ? words.near_turn : words.far_turn;
-      uint32_t at = 0;
-      if (lanes.is_leader())
-        at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn],
-                                      lane_group::popcount(having));
-      at = lanes.from_leader(at) + lanes.rank_in(having);
-      if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
-    }
+    const uint32_t near_turn = words.near_turn, far_turn = words.far_turn;
+    append_by(lanes, w->near[near_turn], &words.near_size[near_turn], found == listing::near, v, ~0u);
+    append_by(lanes, w->far[far_turn], &words.far_size[far_turn], found == listing::far, v, ~0u);
 #endif
   }
 };

@@ -76,6 +76,10 @@ template <class P, class Item = typename item_of<P>::type>
 concept has_priority = requires(const P& p, const Item& x) {
   { p.priority(x) } -> std::convertible_to<uint32_t>;
 };
+template <class P>
+concept has_limit = requires(const P& p, uint32_t rank) {
+  { p.limit_after(rank) } -> std::convertible_to<uint32_t>;
+};
 template <class P, class Item = typename item_of<P>::type>
 concept has_on_send = requires(const P& p, const Item& x) {
   { p.on_send(x) } -> std::same_as<gravel_item_flags>;
@@ -97,6 +101,10 @@ concept names_part = requires {
 template <class P>
 concept names_priority = requires {
   &P::priority;
+};
+template <class P>
+concept names_limit = requires {
+  &P::limit_after;
 };
 template <class P>
 concept names_on_send = requires {
@@ -147,6 +155,10 @@ constexpr bool check_item_program() {
     static_assert(has_priority<P>,
                   "priority of a program of gravel_item_worklist is GRAVEL_DEVICE uint32_t priority(const item& x) "
                   "const: the least comes first");
+  } else if constexpr (names_limit<P> && !(has_limit<P> && has_priority<P>)) {
+    static_assert(has_limit<P> && has_priority<P>,
+                  "limit_after of a program of gravel_item_worklist is GRAVEL_DEVICE uint32_t limit_after(uint32_t "
+                  "rank) const, beside priority(): items of the ranks below it are worked on together");
   } else if constexpr ((names_pack<P> || names_unpack<P>)&&!(packs<P> && has_unpack<P>)) {
     static_assert(packs<P> && has_unpack<P>,
                   "pack and unpack of a program of gravel_item_worklist are GRAVEL_DEVICE packed pack(const item& x) "

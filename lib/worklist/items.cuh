@@ -3,9 +3,10 @@
 // Problem. Not all irregular work is a value for each vertex: nodes of a search tree, pairs, partial paths.
 // Solution. Items lie in channels by rank themselves, where a worklist of vertices has numbers of vertices
 // (lib/worklist/ranked_channels.cuh). The program says who owns an item. An item that is pushed goes into the channels
-// of this PE, or as a message to its owner, whose handler puts it in.
+// of this PE, or as a message to its owner, whose handler puts it in. In rounds items lie in lists instead, as the
+// vertices of a worklist do (lib/worklist/item_rounds.cuh).
 //
-// An item that finds no room in any channel is lost. This is recorded, and the run ends with an error at all PEs.
+// An item that finds no room is lost. This is recorded, and the run ends with an error at all PEs.
 #pragma once
 #include <gravel/gravel.cuh>
 #include "lib/worklist/expand.cuh"
@@ -17,11 +18,48 @@ namespace gravel::detail {
 template <class Program>
 using item_channels = ranked_channels<typename item_of<Program>::type, true>;
 
+/// The lists of rounds. `near`: two lists in turn, of the items of this round and of the next one. `far`: two lists in
+/// turn, of items that wait for a higher limit.
+template <class Item>
+struct item_lists {
+  worklist_words* words;  ///< null: the execution is asynchronous
+  Item *near[2], *far[2];
+  uint32_t room;  ///< of each list
+};
+/// The rank of an item in rounds. ~0u stands for no item, so the last two ranks are one.
+GRAVEL_BOTH constexpr uint32_t rank_in_rounds(uint32_t rank) { return rank < no_rank ? rank : no_rank - 1; }
+
 /// What kernels and handlers need. Plain data; a copy lies in device memory, for handlers.
 template <class Program>
 struct item_view {
+  using item = typename item_of<Program>::type;
   Program program;
-  item_channels<Program> channels;
+  item_channels<Program> channels;  ///< in rounds without channels, only with counts
+  item_lists<item> lists;
+
+  GRAVEL_BOTH bool in_rounds() const { return lists.words != nullptr; }
+  /// Puts in the item of each lane with `have`. Thread scope: the group, converged; also in handlers.
+  template <class Group>
+  GRAVEL_DEVICE void put(const Group& group, bool have, uint32_t rank, const item& x) const {
+    if (!in_rounds()) return channels.put(group, have, rank, x);
+    bool near = have, fits = true;
+    if constexpr (has_limit<Program>) {
+      near = have && rank_in_rounds(rank) < load_relaxed<scope::device>(&lists.words->limit);
+      fits = append_far(group, load_relaxed<scope::device>(&lists.words->far_turn), have && !near, x);
+    }
+    fits &= append_near(group, 1 - load_relaxed<scope::device>(&lists.words->near_turn), near, x);
+    if (!fits && group.is_leader()) store_relaxed<scope::device>(&channels.words->overflows, 1u);
+  }
+  /// Appends to a near list. Returns whether there was room. Thread scope: the group, converged; also in handlers.
+  template <class Group>
+  GRAVEL_DEVICE bool append_near(const Group& group, uint32_t turn, bool have, const item& x) const {
+    return append_by(group, lists.near[turn], &lists.words->near_size[turn], have, x, lists.room);
+  }
+  /// As append_near, to a far list.
+  template <class Group>
+  GRAVEL_DEVICE bool append_far(const Group& group, uint32_t turn, bool have, const item& x) const {
+    return append_by(group, lists.far[turn], &lists.words->far_size[turn], have, x, lists.room);
+  }
 };
 
 /// Keeps the item of each lane, sends it, both or neither. Thread scope: the group, converged; also in handlers.
@@ -33,7 +71,7 @@ GRAVEL_DEVICE void route_items(const gravel_t& g, const item_view<Program>& view
 
 /// The list of a worklist of items, as a program's process() and part() see it.
 /// @scope lane, from divergent code
-/// @completion push(): an item of this PE may be processed from now on, at once or later
+/// @completion push(): an item of this PE may be processed from now on, at once or later; in rounds, in the next round
 /// @errors an item that finds no room makes run() fail; a PE that does not exist ends the job with a message
 /// @source Groute, chapter 4
 template <class Program>
@@ -50,6 +88,11 @@ class gravel_item_list {
     gravel_item_flags flags = gravel_item_flags::pass;
     if constexpr (gravel::detail::has_on_send<Program>) flags = view_.program.on_send(x);
     gravel::detail::route_items(g_, view_, gravel::detail::lane_group::active(), flags, x);
+  }
+  /// Returns the number of the round, from 0 on: the same at all PEs. Without rounds it is 0.
+  GRAVEL_DEVICE uint32_t round() const {
+    return view_.in_rounds() ? gravel::detail::load_relaxed<gravel::detail::scope::device>(&view_.lists.words->rounds)
+                             : 0;
   }
   /// Returns the handle of this PE, for messages of the program.
   GRAVEL_DEVICE const gravel_t& handle() const { return g_; }
@@ -118,7 +161,7 @@ GRAVEL_DEVICE void route_items(const gravel_t& g, const item_view<Program>& view
   if constexpr (has_priority<Program>) {
     if (keeps) rank = program.priority(item);
   }
-  view.channels.put(group, keeps, rank, item);
+  view.put(group, keeps, rank, item);
   send_items(g, view, group, passes, to, item);
 }
 
@@ -134,6 +177,7 @@ GRAVEL_DEVICE T item_of_lane(const T& item, uint32_t lane) {
 /// Counts of a run, in device memory.
 struct item_counts {
   uint64_t processed, moved;
+  uint64_t fetched;  ///< in rounds: items that have moved here
 };
 
 /// What a warp does with items (work_off).
@@ -185,6 +229,14 @@ struct item_worker {
     return have && !goes;
   }
 };
+/// Adds what a warp has done to the counts of the run. Thread scope: warp, converged.
+template <class Program>
+GRAVEL_DEVICE void add_counts(const item_worker<Program>& worker, item_counts* counts) {
+  const uint32_t processed = __reduce_add_sync(~0u, worker.processed), moved = __reduce_add_sync(~0u, worker.moved);
+  if (threadIdx.x % 32 != 0) return;
+  if (processed) fetch_add<scope::device>(&counts->processed, uint64_t{processed});
+  if (moved) fetch_add<scope::device>(&counts->moved, uint64_t{moved});
+}
 
 /// The kernel that works off items. A cooperative launch; blocks have whole warps.
 template <class Program>
@@ -194,10 +246,7 @@ __global__ void __launch_bounds__(256)
   if (blockIdx.x == 0 && threadIdx.x < 32) return keep_watch(g, view.channels);
   item_worker<Program> worker{g, view};
   work_off(view.channels, worker);
-  const uint32_t processed = __reduce_add_sync(~0u, worker.processed), moved = __reduce_add_sync(~0u, worker.moved);
-  if (threadIdx.x % 32 != 0) return;
-  if (processed) fetch_add<scope::device>(&counts->processed, uint64_t{processed});
-  if (moved) fetch_add<scope::device>(&counts->moved, uint64_t{moved});
+  add_counts(worker, counts);
 }
 /// Pushes the items that the host has offered.
 template <class Program>

@@ -17,35 +17,15 @@
 // Invariants.
 // - Handlers append to the current lists. So no PE sends while another expands, splits or turns over a list; beside the
 //   reports, this is what [W5] is for.
-// - A report is written again only after a barrier that each PE enters after it has read the report.
+// - That of reports (lib/worklist/round_reports.cuh).
 //
 // Model: test/models/worklist_rounds.pml.
 #pragma once
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/inbox.cuh"
+#include "lib/worklist/round_reports.cuh"
 
 namespace gravel::detail {
-
-/// The report of one PE, which the PE writes at each other PE. Symmetric.
-struct round_report {
-  uint64_t some;   ///< number of near vertices, and of ghosts with a new value
-  uint64_t least;  ///< the least key of the far list
-};
-
-/// Combines field `which` of all PEs' reports. Thread scope: lane.
-template <class F>
-GRAVEL_DEVICE uint64_t of_all_reports(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
-                                      F combine) {
-  uint64_t all = poll_word(g, &(reports[0].*which));
-  for (uint32_t pe = 1; pe < g.n_pes; ++pe) all = combine(all, poll_word(g, &(reports[pe].*which)));
-  return all;
-}
-/// Writes a field of this PE's report at all PEs. Thread scope: all blocks; the first thread writes.
-GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint64_t round_report::*which,
-                                 uint64_t value) {
-  if (blockIdx.x == 0 && threadIdx.x == 0)
-    for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &(reports[g.my_pe].*which), value, static_cast<int>(pe));
-}
 
 /// The kernel of all rounds. A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender values
 /// go through inboxes, otherwise by messages to handlers.
@@ -70,7 +50,7 @@ __global__ void __launch_bounds__(256, 4)
     }
     report_to_all(g, reports, &round_report::some, uint64_t{near} + words.remote_size);
     gravel_barrier(g);  // [W5]
-    if (of_all_reports(g, reports, &round_report::some, [](uint64_t a, uint64_t b) { return a + b; }) != 0) {
+    if (sum_of_reports(g, reports, &round_report::some) != 0) {
       if constexpr (std::is_same_v<Sender, mapped_sender>) {
         post_ghosts(g, w, inboxes, sender);
         inner::join_blocks(g, [&] {
@@ -97,8 +77,7 @@ __global__ void __launch_bounds__(256, 4)
       inner::join_blocks(g, [] {});
       report_to_all(g, reports, &round_report::least, words.least);
       gravel_barrier(g);  // [W7]
-      const auto least = static_cast<uint32_t>(
-          of_all_reports(g, reports, &round_report::least, [](uint64_t a, uint64_t b) { return a < b ? a : b; }));
+      const auto least = static_cast<uint32_t>(least_of_reports(g, reports, &round_report::least));
       if (least == ~0u) break;
       const uint32_t after = w.program.limit_after(least), limit = after > least ? after : least + 1;
       split_far_list(w, limit);

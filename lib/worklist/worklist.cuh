@@ -21,19 +21,11 @@
 #include "host/pe/libgravel.hpp"
 #include "lib/worklist/check_graph.cuh"
 #include "lib/worklist/exchange.cuh"
+#include "lib/worklist/execution.hpp"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
 #include "lib/worklist/ranked_memory.cuh"
 #include "lib/worklist/rounds_of_all.cuh"
-
-/// How a worklist is worked off. gravel_worklist says what each execution does, and why it exists.
-enum class gravel_execution {
-  automatic,  ///< rounds of the whole grid; while the list is narrow, many rounds in one kernel of a few blocks
-  rounds,     ///< rounds of the whole grid only
-  fused,      ///< as automatic, but only lists that find no room in the few blocks are left to the grid; with several
-              ///< PEs one kernel for all rounds (lib/worklist/rounds_of_all.cuh)
-  asynchronous,  ///< one kernel without rounds at each PE (lib/worklist/asynchronous.cuh)
-};
 
 /// Options of a worklist. Each line says which execution reads it; the others ignore it.
 struct gravel_worklist_options {

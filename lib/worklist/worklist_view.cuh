@@ -112,6 +112,20 @@ GRAVEL_DEVICE void append(T* list, uint32_t* size, bool have, const T& item) {
   if (have) list[at] = item;
 }
 
+/// Appends `item` of each lane with `have`, if its place is below `room`. Returns whether all found room; `size` counts
+/// also those that found none. Thread scope: the group, converged; also in handlers.
+template <class Group, class T>
+GRAVEL_DEVICE bool append_by(const Group& group, T* list, uint32_t* size, bool have, const T& item, uint32_t room) {
+  const uint32_t having = group.ballot(have);
+  if (having == 0) return true;
+  uint32_t at = 0;
+  if (group.is_leader()) at = fetch_add<scope::device>(size, lane_group::popcount(having));
+  at = group.from_leader(at) + group.rank_in(having);
+  const bool fits = at < room;
+  if (have && fits) list[at] = item;
+  return group.ballot(have && !fits) == 0;
+}
+
 /// The lists in device memory, for kernels of a whole grid. Thread scope of all calls: warp, converged.
 template <class Program>
 struct device_lists {

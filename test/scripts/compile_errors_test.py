@@ -149,6 +149,8 @@ WRONG_ITEMS = {
     NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE void part(int) const {} ": "process() returns their number",
     NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE number priority(const number& x) const { return x; } ":
         "priority of a program of gravel_item_worklist",
+    NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE uint32_t limit_after(uint32_t rank) const { return rank; } ":
+        "limit_after of a program of gravel_item_worklist",
     NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE uint64_t pack(const number&) const { return 0; } ":
         "pack and unpack of a program of gravel_item_worklist",
     NAME + NUMBER + OWNER + PROCESS + "GRAVEL_DEVICE bool on_send(const number&) const { return true; } ":
