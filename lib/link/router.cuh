@@ -361,7 +361,7 @@ class gravel_router {
     if (forwarded < ends.size())
       gravel::detail::fail_text(name_ + ": " + what + " " + std::to_string(forwarded) + ", " +
                                 gravel::detail::text_of(at[forwarded]) +
-                                ", is where two routers meet: Gravel forwards the segments there");
+                                ", is a junction of two routers: Gravel forwards the segments there");
     const std::string pe = "PE " + std::to_string(gravel_my_pe());
     if (number >= 0)
       gravel::detail::fail_text(
@@ -396,8 +396,8 @@ class gravel_router {
   std::unique_ptr<gravel::detail::forwarder> forwarder_;  // destroyed before the ends that it uses
   int exceptions_ = std::uncaught_exceptions();
   /// Routers are opened in the same order at all PEs, so their numbers are the same.
-  static inline uint32_t last_id_ = 0;
-  static inline std::map<uint32_t, gravel_router*> open_routers_;
+  GRAVEL_API static inline uint32_t last_id_ = 0;
+  GRAVEL_API static inline std::map<uint32_t, gravel_router*> open_routers_;
   uint32_t id_ = ++last_id_;
 };
 

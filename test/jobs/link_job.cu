@@ -594,14 +594,14 @@ void routers_of_routers(uint32_t buffers) {
                    "a broadcast that feeds scatters" + sizes);
   }
   {
-    // Both ways meet at `joined`, and again behind it. Packets of one way fill all buffers while those of the other are
+    // Both ways come together at `joined`, and again behind it. Packets of one way fill all buffers while those of the other are
     // behind.
     gravel_link_options copied = small;
     copied.copies_from = 1;
     gravel_router fork({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_device(0, 3)}, GRAVEL_BROADCAST, copied);
     gravel_router joined({fork.as_input(0), fork.as_input(1)}, {gravel_device(n / 2, 4)}, GRAVEL_GATHER, large);
     gravel_router behind({joined.as_input()}, {gravel_device(0), gravel_device(n - 1, 5)}, GRAVEL_BROADCAST, copied);
-    expect_times(through({&fork}, {&behind}, false), 4, "two ways that meet" + sizes);
+    expect_times(through({&fork}, {&behind}, false), 4, "two ways that join" + sizes);
   }
   {
     gravel_router top({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_device(0, 3)}, GRAVEL_BROADCAST, small);
@@ -610,8 +610,8 @@ void routers_of_routers(uint32_t buffers) {
     expect_times(through({&top}, {&left, &right}, true), 3, "a broadcast that feeds a broadcast" + sizes);
   }
 }
-/// What waits where routers meet; what is dropped there; what cannot be.
-void where_routers_meet() {
+/// What waits at a junction of routers; what is dropped there; what cannot be.
+void junctions() {
   device_bytes memory(1000);
   const gravel_link_options one{.packet_bytes = 16, .buffers = 1};
   for (const bool receives : {true, false}) {
@@ -628,7 +628,7 @@ void where_routers_meet() {
         events[i] = from->input().send(memory.get() + 16 * i, 16);
         if (i) gravel_wait(events[i - 1]);
       }
-      // One is in the buffer of `to`; the second is where the routers meet, and cannot leave; for the third there is no
+      // One is in the buffer of `to`; the second is at the junction, and cannot leave; for the third there is no
       // buffer. A packet that were released early would let it go.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       expect(!gravel_has_happened(events[2]), "a packet was released before it had left");
@@ -646,7 +646,7 @@ void where_routers_meet() {
         for (uint64_t k = 0; k < data.size(); ++k) wrong += data[k] != byte_of(3, came, k);
         to->output().release(s);
       }
-      expect(came == 3 && wrong == 0, "where routers meet: " + std::to_string(came) + " segments came, " +
+      expect(came == 3 && wrong == 0, "at a junction: " + std::to_string(came) + " segments came, " +
                                           std::to_string(wrong) + " bytes are wrong");
     }
     from.reset();  // in any order, if all has come
@@ -664,25 +664,25 @@ void where_routers_meet() {
     return [=] { gravel_router(inputs, outputs, policy, how); };
   };
   const std::vector<gravel_endpoint> out{gravel_device(0, 9)};
-  const std::string meets = "an input is an output of another router, device 2 of PE " + std::to_string(n - 1);
+  const std::string fed = "an input is an output of another router, device 2 of PE " + std::to_string(n - 1);
   expect_error("but that router is closed", open({closed}, out, GRAVEL_GATHER));
   expect_error("there is no output 3, but 0 to 2", [&] { from.as_input(3); });
   expect_error("output 1 is host 0 of PE 0: segments go on from device memory", [&] { from.as_input(1); });
   expect_error("list its as_input() among the inputs", open(all, {from.as_input()}, GRAVEL_GATHER));
-  expect_error(meets + ": chains, trees and rings combine arrays",
+  expect_error(fed + ": chains, trees and rings combine arrays",
                open({gravel_device(0), from.as_input()}, {gravel_device(n - 1, 2)}, GRAVEL_CHAIN));
   gravel_link_options shares = one;
   shares.equal_shares = true;
-  expect_error(meets + ", whose packets come one by one: equal shares",
+  expect_error(fed + ", whose packets come one by one: equal shares",
                open({from.as_input()}, out, GRAVEL_SCATTER, shares));
   expect_error("is listed twice", open({from.as_input(), gravel_device(n - 1, 2)}, out, GRAVEL_GATHER));
   gravel_router ring(all, all, GRAVEL_RING, gravel_path_options());
   expect_error("no segments leave them for other routers", [&] { ring.as_input(); });
   {
     gravel_router to({from.as_input()}, out, GRAVEL_GATHER, one);
-    expect_error(meets + ", but it feeds a router already", open({from.as_input()}, out, GRAVEL_GATHER));
+    expect_error(fed + ", but it feeds a router already", open({from.as_input()}, out, GRAVEL_GATHER));
     if (me == n - 1) {
-      const std::string forwards = "0, device 2 of PE " + std::to_string(n - 1) + ", is where two routers meet";
+      const std::string forwards = "0, device 2 of PE " + std::to_string(n - 1) + ", is a junction of two routers";
       expect_error("gravel_router: output " + forwards, [&] { from.output(0); });
       expect_error("gravel_router: input " + forwards, [&] { to.input(); });
     }
@@ -1118,9 +1118,9 @@ int main(int argc, char** argv) {
     gravel_link link(gravel_device(0), gravel_device(1), 64, 2);
     gravel_finalize();
   }
-  if (argc > 2 && std::strcmp(argv[1], "meet") == 0) {  // only what is about routers that feed routers
+  if (argc > 2 && std::strcmp(argv[1], "junctions") == 0) {  // only what is about routers that feed routers
     routers_of_routers(static_cast<uint32_t>(std::stoul(argv[2])));
-    where_routers_meet();
+    junctions();
     return finish();
   }
   if (argc > 1 && !is_short) return go_wrong(argv[1]);
@@ -1144,7 +1144,7 @@ int main(int argc, char** argv) {
   events();
   routers_of_links();
   routers_of_routers(is_short ? 2 : 1);
-  where_routers_meet();
+  junctions();
   by_hosts(gravel_device(n - 1), gravel_host(0), 1000, 2);
   if (n > 1) by_hosts(gravel_host(n - 1, 3), gravel_device(0), 1000, 2);
   refusals();
