@@ -1,6 +1,6 @@
 // Junctions of routers: what arrives at an output of one router goes on to an input of another, packet by packet,
-// without the program. A thread of the host does what a program would do by hand: it receives, sends, and releases behind the
-// send in a CUDA stream.
+// without the program. A thread of the host does what a program would do by hand: it receives, sends, and releases
+// behind the send in a CUDA stream.
 //
 // A buffer of the first router is released when the packet has left it, so packets wait where they are if the buffers
 // behind are full. The thread itself waits for nothing: one full output does not keep the others from going on.

@@ -594,8 +594,7 @@ void routers_of_routers(uint32_t buffers) {
                    "a broadcast that feeds scatters" + sizes);
   }
   {
-    // Both ways come together at `joined`, and again behind it. Packets of one way fill all buffers while those of the other are
-    // behind.
+    // Both ways come together at `joined`. Packets of one way fill all buffers while those of the other are behind.
     gravel_link_options copied = small;
     copied.copies_from = 1;
     gravel_router fork({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_device(0, 3)}, GRAVEL_BROADCAST, copied);
