@@ -19,7 +19,9 @@ struct gravel_endpoint {
   int pe = 0;
   kind_type kind = device;  ///< device: segments lie in the PE's device memory; host: in its host memory
   uint32_t number = 0;      ///< distinguishes virtual endpoints of one device or host
+  uint32_t router = 0;      ///< from gravel_router::as_input: the router whose segments arrive here; 0: none
 
+  /// Returns whether both are the same place, whether or not a router feeds it.
   bool operator==(const gravel_endpoint& other) const {
     return pe == other.pe && kind == other.kind && number == other.number;
   }

@@ -97,6 +97,8 @@ class event_pool {
     if (e.value > 1) await_event_as(gravel_event{word, e.value - 1}, describe);
     return e;
   }
+  /// Returns whether take() would not wait.
+  bool has_room() const { return gravel_has_happened({&memory_[taken_ % words], taken_ / words}); }
 
  private:
   uint64_t* memory_;

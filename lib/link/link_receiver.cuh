@@ -140,6 +140,14 @@ class gravel_receiver {
   /// @internal
   /// A router receives on these links from now on.
   void hand_over() { handed_over_ = true; }
+  /// @internal
+  /// From now on all packets of a segment come before those of another source.
+  void keep_whole() { is_whole_ = true; }
+  /// @internal
+  size_t sources() const { return edges_.size(); }
+  /// @internal
+  /// Returns whether release() would not wait for an earlier one.
+  bool has_room() const { return events_.has_room(); }
 
  private:
   struct found_segment : gravel_segment {
@@ -179,7 +187,7 @@ class gravel_receiver {
   void resolve(uint64_t ticket) {
     const gravel_t g = gravel_host_handle();
     for (size_t i = 0; i < edges_.size() && first_ + found_.size() <= ticket; ++i) {
-      const size_t input = turn_++ % edges_.size();
+      const size_t input = within_ < edges_.size() ? within_ : turn_++ % edges_.size();
       if (ended_[input]) continue;
       const gravel::detail::packet_ring& r = rings_.ring(edges_[input]);
       gravel::detail::received_packet p;
@@ -187,6 +195,7 @@ class gravel_receiver {
       if (p.is_end()) {
         ended_[input] = true;
         ++n_ended_;
+        within_ = none;
         continue;
       }
       ++next_[input];
@@ -200,6 +209,7 @@ class gravel_receiver {
       s.input = input;
       s.packet = p;
       found_.push_back(s);
+      within_ = is_whole_ && !s.is_last ? input : none;
     }
     if (n_ended_ == edges_.size())
       while (first_ + found_.size() <= ticket) found_.emplace_back();
@@ -232,14 +242,16 @@ class gravel_receiver {
   std::vector<uint64_t> next_;  ///< [sources] number of the next packet
   std::vector<bool> ended_;
   gravel::detail::event_pool events_;
+  static constexpr size_t none = ~size_t{0};
   size_t n_ended_ = 0, turn_ = 0;
+  size_t within_ = none;                ///< the source whose segment has come in part, if segments are kept whole
   uint64_t tickets_ = 0, pending_ = 0;  ///< pending: requested, and get() has not returned
   std::vector<held_packet> held_;       ///< returned by get(), and not released
   std::deque<found_segment> found_;     ///< for tickets first_ and later
   uint64_t first_ = 0;
   std::vector<gravel::detail::pinned_array<char>> host_;  ///< for a host endpoint: packets in host memory
   std::vector<char*> free_host_;                          ///< packets of host_ that are free
-  bool direct_ = true, handed_over_ = false;
+  bool direct_ = true, handed_over_ = false, is_whole_ = false;
   gravel_stream_t own_ = nullptr;
   std::unordered_map<gravel_stream_t, gravel_event> releases_;  ///< the last release in each stream
 };

@@ -78,13 +78,24 @@ class gravel_sender {
     if (!data && bytes)
       gravel::detail::fail_text("gravel_sender::send: a segment of " + std::to_string(bytes) + " bytes at nullptr on " +
                                 text());
-    gravel::detail::send_job job{
-        static_cast<const char*>(data), bytes, how.metadata, chosen(bytes, how.metadata), way_, false, how.after, {}};
-    if (way_ == gravel::detail::send_way::one && std::has_single_bit(job.outputs))
-      job.way = gravel::detail::send_way::all;
+    const gravel::detail::send_job job = job_of(data, bytes, how, chosen(bytes, how.metadata));
     if (edge(0).source.kind == gravel_endpoint::host) return send_from_host(job, how);
     return start(job, how.stream);
   }
+  /// @internal
+  /// Sends the next part of a segment whose parts come one by one. The first part decides about the outputs.
+  gravel_event send_part(const void* data, uint64_t bytes, bool is_last, const gravel_send_call& how) {
+    const bool continues = part_outputs_ != 0;
+    if (!continues) part_outputs_ = chosen(bytes, how.metadata);
+    gravel::detail::send_job job = job_of(data, bytes, how, part_outputs_);
+    job.continues = continues;
+    job.has_more = !is_last;
+    if (is_last) part_outputs_ = 0;
+    return start(job, how.stream);
+  }
+  /// @internal
+  /// Returns whether a call that sends, or ends, would not wait for an earlier one.
+  bool has_room() const { return events_.has_room(); }
   /// Ends the stream of segments: this sender sends no more. Returns at once, even if all buffers are full.
   /// @param how stream and event to wait for
   gravel_event shutdown(const gravel_send_call& how = {}) {
@@ -131,6 +142,13 @@ class gravel_sender {
            " buffers at a destination are full until segments are received and released there. A thread that sends and "
            "receives must "
            "receive meanwhile: use two threads, or poll gravel_pending_segment::is_ready()";
+  }
+  gravel::detail::send_job job_of(const void* data, uint64_t bytes, const gravel_send_call& how,
+                                  uint64_t outputs) const {
+    // The host knows the output beforehand if there is one only.
+    const bool is_known = way_ == gravel::detail::send_way::one && std::has_single_bit(outputs);
+    const auto way = is_known ? gravel::detail::send_way::all : way_;
+    return {static_cast<const char*>(data), bytes, how.metadata, outputs, way, false, false, how.after, {}};
   }
   uint64_t chosen(uint64_t bytes, uint64_t metadata) const {
     const uint64_t all = n_ == 64 ? ~0ull : (1ull << n_) - 1;
@@ -279,8 +297,9 @@ class gravel_sender {
   int exceptions_;
   std::vector<uint64_t> next_;  ///< [outputs] number of the next packet, if copies may carry it
   std::deque<std::pair<gravel_event, uint64_t>>
-      copied_;              ///< segments that may be on their way, and their steps in streams
-  uint64_t in_stream_ = 0;  ///< steps of all of them
+      copied_;                 ///< segments that may be on their way, and their steps in streams
+  uint64_t in_stream_ = 0;     ///< steps of all of them
+  uint64_t part_outputs_ = 0;  ///< the outputs of a segment whose parts are sent one by one; 0: none is begun
   bool direct_ = true, closed_ = false;
   gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
   gravel_event last_;

@@ -139,8 +139,10 @@ class ring_set {
     saying mine{0, edges_.size(), shape_, 0};
     for (const link_edge& e : edges_)
       for (const gravel_endpoint& end : {e.source, e.destination})
-        mine.edges = mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 |
-                                          uint64_t{end.kind} << 32 | end.number));
+        mine.edges = mix(
+            mine.edges ^
+            mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 | uint64_t{end.kind} << 32 | end.number) ^
+            uint64_t{end.router} << 32);
     std::vector<saying> all(static_cast<size_t>(gravel_n_pes()));
     gravel_allgather(all.data(), &mine, 1);
     for (size_t pe = 1; pe < all.size(); ++pe) {

@@ -1,11 +1,14 @@
 // gravel_router and gravel_link: endpoints that are connected by a policy.
 #pragma once
 #include <algorithm>
+#include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/link/forwarder.cuh"
 #include "lib/link/link_kernel.cuh"
 #include "lib/link/link_receiver.cuh"
 #include "lib/link/link_sender.cuh"
@@ -36,7 +39,8 @@ struct gravel_link_options {
   bool equal_shares = false;  ///< GRAVEL_SCATTER: outputs get equal shares, whichever has a free buffer
   /// The program's part of the policy: returns the numbers of the outputs that a segment of this size and metadata may
   /// go to. A broadcast goes to all of these, a scatter packet by packet to one of these, and with
-  /// GRAVEL_POINT_TO_POINT the segment to one of these. Without it: all outputs. Not with equal shares.
+  /// GRAVEL_POINT_TO_POINT the segment to one of these. Without it: all outputs. Not with equal shares. Where a router
+  /// feeds the input, a thread of Gravel calls it, with the size of the segment's first packet.
   std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
                                  const std::vector<gravel_endpoint>& outputs)>
       choose{};
@@ -46,6 +50,9 @@ class gravel_link;
 
 /// Endpoints that are connected by a policy. The router is open from its constructor to its destructor, which are
 /// collective. Thread scope: the program's host thread.
+///
+/// An input may be an output of another router, as_input(): its segments then enter this router without the program.
+/// The destructor of such a router also shuts down the inputs of the routers that feed it.
 /// @scope the program's host thread
 /// @completion on return
 /// @errors gravel::error
@@ -55,7 +62,7 @@ class gravel_router {
 
  public:
   /// Opens a router. Collective.
-  /// @param inputs endpoints that send, the same at all PEs
+  /// @param inputs endpoints that send, the same at all PEs; also as_input() of routers that are open
   /// @param outputs endpoints that receive, the same at all PEs
   /// @param policy which output a segment goes to
   /// @param how the same at all PEs, except `choose`
@@ -89,6 +96,37 @@ class gravel_router {
   /// @internal
   gravel_router(const gravel_router&) = delete;
   gravel_router& operator=(const gravel_router&) = delete;
+  /// @internal
+  ~gravel_router() noexcept(false) {
+    open_routers_.erase(id_);
+    if (feeding_.empty() || std::uncaught_exceptions() != exceptions_) return;
+    shut_down_inputs();
+    receivers_.clear();           // what is still to come here is dropped
+    gravel_sum_all(uint64_t{0});  // now no PE receives any more: the forwarder may stop
+  }
+
+  /// Returns an output of this router as an input of another one: segments that arrive at the output go on into that
+  /// router, and the end of all that feed the output ends the input. A router that is opened later takes it, once; from
+  /// then on this output cannot be used by the program. All PEs call it.
+  /// @param output number of an output that is a device
+  /// @completion on return
+  /// @errors gravel::error if there is no such output, or it is a host, or this is a chain, tree or ring
+  gravel_endpoint as_input(int output = 0) const {
+    if (!moves_segments())
+      gravel::detail::fail_text(name_ +
+                                "::as_input: chains, trees and rings combine arrays: no segments leave them for other "
+                                "routers");
+    if (output < 0 || output >= static_cast<int>(outputs_.size()))
+      gravel::detail::fail_text(name_ + "::as_input: there is no output " + std::to_string(output) + ", but 0 to " +
+                                std::to_string(outputs_.size() - 1));
+    gravel_endpoint end = outputs_[static_cast<size_t>(output)];
+    if (end.kind != gravel_endpoint::device)
+      gravel::detail::fail_text(name_ + "::as_input: output " + std::to_string(output) + " is " +
+                                gravel::detail::text_of(end) +
+                                ": segments go on from device memory: make the output a gravel_device");
+    end.router = id_;
+    return end;
+  }
 
   /// The sending end of an input of this PE.
   /// @param number of the input; -1: the PE's first
@@ -145,10 +183,75 @@ class gravel_router {
            (inputs.size() + outputs.size() > 2 ? " and others)" : ")");
   }
   bool moves_segments() const { return policy_ <= GRAVEL_GATHER; }
+  /// Returns the number of the output that `input` was made of.
+  size_t output_of(const gravel_endpoint& input) const {
+    return static_cast<size_t>(std::find(outputs_.begin(), outputs_.end(), input) - outputs_.begin());
+  }
+
+  /// Checks the inputs that other routers feed. Collective if there are any.
+  static void check_feeding(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs,
+                            gravel_policy policy, const gravel_link_options& how) {
+    for (const gravel_endpoint& out : outputs)
+      if (out.router)
+        gravel::detail::fail_text("gravel_router: an output, " + gravel::detail::text_of(out) +
+                                  ", is another router's as_input(): open the router that sends first, and list its "
+                                  "as_input() among the inputs of the router that receives");
+    bool is_fed = false;
+    std::string used;
+    for (const gravel_endpoint& in : inputs) {
+      if (!in.router) continue;
+      is_fed = true;
+      const std::string what = "gravel_router: an input is an output of another router, " + gravel::detail::text_of(in);
+      if (policy > GRAVEL_GATHER)
+        gravel::detail::fail_text(what + ": chains, trees and rings combine arrays: no router can feed them");
+      if (policy == GRAVEL_SCATTER && how.equal_shares)
+        gravel::detail::fail_text(what + ", whose packets come one by one: equal shares need whole segments");
+      const auto found = open_routers_.find(in.router);
+      if (found == open_routers_.end()) gravel::detail::fail_text(what + ", but that router is closed");
+      const gravel_router& from = *found->second;
+      const size_t output = from.output_of(in);
+      if (from.feeds_[output]) gravel::detail::fail_text(what + ", but it feeds a router already: it can feed one");
+      if (from.receivers_[output] && from.receivers_[output]->was_used())
+        used = what + ", but the program has received there before";
+    }
+    if (is_fed && gravel_max_all(used.empty() ? 0u : 1u) != 0)
+      gravel::detail::fail_text(used.empty() ? "gravel_router: refused at another PE" : used);
+  }
+  /// Starts to forward from the routers that feed this one.
+  void connect() {
+    std::vector<gravel::detail::junction> here;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].router) continue;
+      gravel_router& from = *open_routers_.at(inputs_[i].router);
+      const size_t output = from.output_of(inputs_[i]);
+      from.feeds_[output] = true;
+      feeding_.push_back({inputs_[i].router, from.rings_});
+      // A broadcast's sender serves its outputs in turn. If one of them waited for the rest of a segment, and another
+      // for that of another segment, both would wait for ever.
+      is_parallel_ |= from.is_parallel_;
+      if (inputs_[i].pe != gravel_my_pe()) continue;
+      const std::shared_ptr<gravel_receiver>& end = from.receivers_[output];
+      here.push_back({end, senders_[i].get(), end->sources() == 1 || !from.is_parallel_});
+    }
+    if (!here.empty()) forwarder_ = std::make_unique<gravel::detail::forwarder>(here);
+  }
+  /// Shuts down what the program sends into the routers that feed this one, directly or through others.
+  void shut_down_inputs() {
+    for (const feeding& f : feeding_) {
+      const auto found = open_routers_.find(f.router);
+      if (found == open_routers_.end()) continue;  // closed, and so shut down
+      gravel_router& from = *found->second;
+      for (size_t i = 0; i < from.senders_.size(); ++i)
+        if (from.senders_[i] && !from.inputs_[i].router && !from.senders_[i]->is_shut_down())
+          from.senders_[i]->shutdown();
+      from.shut_down_inputs();
+    }
+  }
 
   static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs,
                             gravel_policy policy, const gravel_link_options& how) {
     if (inputs.empty() || outputs.empty()) gravel::detail::fail_text("gravel_router: it has no inputs, or no outputs");
+    check_feeding(inputs, outputs, policy, how);
     const size_t n = inputs.size();
     edge_list edges;
     if (policy <= GRAVEL_GATHER) {
@@ -189,8 +292,11 @@ class gravel_router {
   }
 
   void make_ends() {
+    feeds_.resize(outputs_.size());
     if (moves_segments()) {
       make_senders_and_receivers();
+      connect();
+      open_routers_[id_] = this;
       return;
     }
     path_events_ = rings_->sender_events(rings_->edges().size());
@@ -207,6 +313,7 @@ class gravel_router {
     if (policy_ == GRAVEL_BROADCAST || n_out == 1) way = gravel::detail::send_way::all;
     else if (policy_ == GRAVEL_POINT_TO_POINT) way = gravel::detail::send_way::one;
     else if (how_.equal_shares) way = gravel::detail::send_way::shares;
+    is_parallel_ = n_out > 1 && (way == gravel::detail::send_way::all || way == gravel::detail::send_way::shares);
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].pe != gravel_my_pe()) continue;
       gravel_sender::choice choose;
@@ -221,7 +328,7 @@ class gravel_router {
       if (outputs_[o].pe != gravel_my_pe()) continue;
       std::vector<size_t> edges;
       for (size_t i = 0; i < inputs_.size(); ++i) edges.push_back(i * n_out + o);
-      receivers_[o] = std::make_unique<gravel_receiver>(*rings_, std::move(edges));
+      receivers_[o] = std::make_shared<gravel_receiver>(*rings_, std::move(edges));
     }
   }
   void check_own() const {
@@ -236,15 +343,25 @@ class gravel_router {
     for (const auto& end : receivers_)
       if (end) end->hand_over();
   }
+  /// Returns whether an end is used by the forwarder of this router, or of another one.
+  bool is_forwarded(const std::unique_ptr<gravel_sender>&, size_t number) const { return inputs_[number].router != 0; }
+  bool is_forwarded(const std::shared_ptr<gravel_receiver>&, size_t number) const { return feeds_[number]; }
   template <class End>
-  const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends,
-                                     const std::vector<gravel_endpoint>& at, int number,
-                                     const std::string& what) const {
+  const End& end_of(const std::vector<End>& ends, const std::vector<gravel_endpoint>& at, int number,
+                    const std::string& what) const {
     check_own();
     if (ends.empty())
       gravel::detail::fail_text(name_ + ": a chain, tree or ring has no " + what + " of its own: it combines arrays");
-    for (size_t i = 0; i < ends.size(); ++i)
-      if (ends[i] && (number < 0 || static_cast<size_t>(number) == i)) return ends[i];
+    size_t forwarded = ends.size();
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (!ends[i] || (number >= 0 && static_cast<size_t>(number) != i)) continue;
+      if (!is_forwarded(ends[i], i)) return ends[i];
+      forwarded = i;
+    }
+    if (forwarded < ends.size())
+      gravel::detail::fail_text(name_ + ": " + what + " " + std::to_string(forwarded) + ", " +
+                                gravel::detail::text_of(at[forwarded]) +
+                                ", is a junction of two routers: Gravel forwards the segments there");
     const std::string pe = "PE " + std::to_string(gravel_my_pe());
     if (number >= 0)
       gravel::detail::fail_text(
@@ -266,8 +383,22 @@ class gravel_router {
   bool taken_ = false;  ///< for a link: a router uses its rings
   std::shared_ptr<gravel::detail::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
-  std::vector<std::unique_ptr<gravel_receiver>>
+  std::vector<std::shared_ptr<gravel_receiver>>
       receivers_;  // destroyed before senders, which wait for other PEs' receivers
+  /// A router that feeds this one, and its rings, which last as long.
+  struct feeding {
+    uint32_t router;
+    std::shared_ptr<gravel::detail::ring_set> rings;
+  };
+  std::vector<feeding> feeding_;
+  std::vector<bool> feeds_;   ///< [outputs] the output feeds another router
+  bool is_parallel_ = false;  ///< a segment goes to several outputs at once, here or in a router that feeds this one
+  std::unique_ptr<gravel::detail::forwarder> forwarder_;  // destroyed before the ends that it uses
+  int exceptions_ = std::uncaught_exceptions();
+  /// Routers are opened in the same order at all PEs, so their numbers are the same.
+  GRAVEL_API static inline uint32_t last_id_ = 0;
+  GRAVEL_API static inline std::map<uint32_t, gravel_router*> open_routers_;
+  uint32_t id_ = ++last_id_;
 };
 
 /// A link of two endpoints. It is open from its constructor to its destructor. Both are collective: all PEs call them,

@@ -20,7 +20,7 @@ enum class send_way : uint8_t {
 struct alignas(64) send_state {
   static constexpr uint32_t decisions = 8;
   uint64_t blocks_done;         ///< blocks of the running kernel that have ended
-  uint64_t turn;                ///< the output that is polled first
+  uint64_t turn;                ///< the output that was chosen last; those behind it are polled first
   uint64_t decided[decisions];  ///< number of the packet in the segment, + 1
   uint64_t choice[decisions];   ///< its output << 48 | the packet's number there
   uint64_t read[decisions];     ///< blocks that have read the choice, for all packets of this place
@@ -38,7 +38,8 @@ struct send_job {
   uint64_t bytes, metadata;
   uint64_t outputs;  ///< bit mask of the outputs that may be chosen
   send_way way;
-  bool has_more;  ///< further calls send more of the same segment
+  bool has_more;   ///< further calls send more of the same segment
+  bool continues;  ///< earlier calls have sent some of the same segment
   gravel_event after, done;
 };
 
@@ -130,11 +131,13 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
   if (job.way == send_way::any || job.way == send_way::one) {
     uint64_t chosen = 0;
     for (uint64_t p = 0; p < packets; ++p) {
-      chosen = p == 0 || job.way == send_way::any ? choose_output(e, job, out, p) : chosen + 1;
+      if (job.way == send_way::one && p) ++chosen;
+      else if (job.way == send_way::one && job.continues) chosen = e.state->turn << 48 | out.next[e.state->turn];
+      else chosen = choose_output(e, job, out, p);
       const auto output = static_cast<uint32_t>(chosen >> 48);
       // If packets may go to different outputs, each packet is a segment there.
       send_packet_to<There>(e, job, output, chosen & ((1ull << 48) - 1), cut, p,
-                            job.way == send_way::any || p + 1 == packets);
+                            job.way == send_way::any || (p + 1 == packets && !job.has_more));
       if (threadIdx.x == 0) ++out.next[output];
     }
     return;

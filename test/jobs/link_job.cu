@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -385,15 +386,23 @@ struct routed {
   uint64_t wrong = 0;
 };
 constexpr uint64_t routed_words = 900, routed_segments = 3;
-/// Input i sends words i << 32 | segment << 16 | place.
-routed through(gravel_router& router) {
-  const auto n_inputs = router.inputs().size();
+using router_list = std::vector<std::unique_ptr<gravel_router>>;
+/// Sends into some routers and receives from others, which they feed. Input i, of all, sends words
+/// i << 32 | segment << 16 | place. `is_whole`: what comes to an output from one place comes in whole segments. A
+/// router of both lists that feeds others has one output more, the last, for the program.
+routed through(const std::vector<gravel_router*>& into, const std::vector<gravel_router*>& from, bool is_whole) {
+  size_t n_inputs = 0;
+  for (const gravel_router* router : into) n_inputs += router->inputs().size();
   routed r{std::vector<uint32_t>(n_inputs * routed_segments * routed_words), std::vector<uint64_t>(n_inputs), 0};
   std::vector<std::vector<uint64_t>> words;
   std::vector<std::unique_ptr<device_bytes>> memory;
+  std::vector<std::pair<gravel_router*, size_t>> inputs;
+  for (gravel_router* router : into)
+    for (size_t i = 0; i < router->inputs().size(); ++i) inputs.emplace_back(router, i);
   for (size_t i = 0; i < n_inputs; ++i) {
-    if (router.inputs()[i].pe != me) continue;
-    gravel_sender& sender = router.input(static_cast<int>(i));
+    gravel_router& router = *inputs[i].first;
+    if (router.inputs()[inputs[i].second].pe != me) continue;
+    gravel_sender& sender = router.input(static_cast<int>(inputs[i].second));
     for (uint64_t segment = 0; segment < routed_segments; ++segment) {
       words.emplace_back(routed_words);
       for (uint64_t k = 0; k < routed_words; ++k) words.back()[k] = i << 32 | segment << 16 | k;
@@ -406,12 +415,15 @@ routed through(gravel_router& router) {
   // All outputs of this PE in turn: none may keep the others waiting.
   std::vector<gravel_receiver*> open;
   std::vector<gravel_pending_segment> pending;
-  for (size_t o = 0; o < router.outputs().size(); ++o)
-    if (router.outputs()[o].pe == me) {
-      open.push_back(&router.output(static_cast<int>(o)));
-      pending.push_back(open.back()->receive());
-    }
-  std::vector<uint64_t> last(n_inputs * open.size());
+  const bool is_same = into == from;
+  for (gravel_router* router : from)
+    for (size_t o = !is_same && router == into[0] ? router->outputs().size() - 1 : 0; o < router->outputs().size(); ++o)
+      if (router->outputs()[o].pe == me) {
+        open.push_back(&router->output(static_cast<int>(o)));
+        pending.push_back(open.back()->receive());
+      }
+  std::vector<uint64_t> last(n_inputs);
+  std::vector<std::map<size_t, uint64_t>> begun(open.size());  // [output][source] what has come in part, + 1
   for (size_t left = open.size(), at = 0; left; ++at) {
     const size_t o = at % open.size();
     if (!open[o] || !pending[o].is_ready()) continue;
@@ -423,20 +435,29 @@ routed through(gravel_router& router) {
       --left;
       continue;
     }
-    ++r.packets[s.input];
-    r.wrong += data.size() % 8 || !(s.source == router.inputs()[s.input]);
+    r.wrong += data.size() % 8 || data.empty();
+    if (is_same) {
+      ++r.packets[s.input];
+      r.wrong += !(s.source == into[0]->inputs()[s.input]);
+    }
     for (uint64_t k = 0; k + 8 <= data.size(); k += 8) {
       uint64_t word;
       std::memcpy(&word, data.data() + k, 8);
       const uint64_t input = word >> 32, segment = word >> 16 & 0xffff, place = word & 0xffff;
-      if (input != s.input || segment + 1 != s.metadata || place >= routed_words || segment >= routed_segments) {
+      if ((is_same && input != s.input) || input >= n_inputs || segment + 1 != s.metadata || place >= routed_words ||
+          segment >= routed_segments) {
         ++r.wrong;
         continue;
       }
       ++r.here[(input * routed_segments + segment) * routed_words + place];
+      if (is_whole && k + 8 == data.size()) {
+        uint64_t& part = begun[o][s.input];
+        r.wrong += s.is_last != (place + 1 == routed_words) || (part && part != (word >> 16) + 1);
+        part = s.is_last ? 0 : (word >> 16) + 1;
+      }
       // In order: of one source words only rise at one output.
-      uint64_t& before = last[s.input];
-      if (open.size() == 1) {
+      uint64_t& before = last[input];
+      if (open.size() == 1 && (is_same || is_whole)) {
         r.wrong += segment * routed_words + place + 1 <= before;
         before = segment * routed_words + place + 1;
       }
@@ -447,6 +468,7 @@ routed through(gravel_router& router) {
   gravel_sum_all(uint64_t{0});  // all that is sent has been read
   return r;
 }
+routed through(gravel_router& router) { return through({&router}, {&router}, false); }
 void expect_times(const routed& r, const std::vector<uint32_t>& times_of_segments, const std::string& what) {
   uint64_t bad = r.wrong;
   std::vector<uint64_t> all(r.here.begin(), r.here.end());
@@ -522,6 +544,152 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
                          GRAVEL_GATHER, how);
     expect_times(through(router), 1, "gather" + sizes);
   }
+}
+std::vector<gravel_router*> all_of(const router_list& routers) {
+  std::vector<gravel_router*> all;
+  for (const auto& router : routers) all.push_back(router.get());
+  return all;
+}
+/// Routers that feed routers: one in each group of two PEs and one between the groups, upwards and downwards; a segment
+/// that comes to the same place on two ways.
+void routers_of_routers(uint32_t buffers) {
+  const int groups = (n + 1) / 2;
+  const auto first = [](int group) { return 2 * group; };
+  const auto second = [](int group) { return std::min(2 * group + 1, n - 1); };
+  const std::string sizes = ", " + std::to_string(buffers) + " buffers";
+  const gravel_link_options large{.packet_bytes = 4000, .buffers = buffers},
+      small{.packet_bytes = 1600, .buffers = buffers};
+  {
+    router_list inside;
+    std::vector<gravel_endpoint> ends;
+    for (int group = 0; group < groups; ++group) {
+      inside.push_back(std::make_unique<gravel_router>(
+          std::vector{gravel_device(first(group), 1), gravel_device(second(group), 2)},
+          std::vector{gravel_device(first(group), 3)}, GRAVEL_GATHER, group % 2 ? small : large));
+      ends.push_back(inside.back()->as_input());
+    }
+    ends.push_back(gravel_device(n - 1, 4));
+    gravel_router between(ends, {gravel_device(n - 1)}, GRAVEL_GATHER, small);
+    gravel_router last({between.as_input()}, {gravel_device(0, 5)}, GRAVEL_GATHER, large);
+    if (me == n - 1) between.input().shutdown();  // the input that no router feeds
+    expect_times(through(all_of(inside), {&last}, true), 1, "gathers that feed a gather" + sizes);
+  }
+  for (const gravel_policy policy : {GRAVEL_POINT_TO_POINT, GRAVEL_BROADCAST}) {
+    std::vector<gravel_endpoint> leaders;
+    for (int group = 0; group < groups; ++group) leaders.push_back(gravel_device(first(group), 1));
+    leaders.push_back(gravel_device(n - 1, 2));  // received by the program
+    gravel_router between({gravel_device(n - 1, 3), gravel_device(0, 4)}, leaders, policy, large);
+    router_list inside;
+    for (int group = 0; group < groups; ++group)
+      inside.push_back(
+          std::make_unique<gravel_router>(std::vector{between.as_input(group)},
+                                          std::vector{gravel_device(first(group)), gravel_device(second(group), 5)},
+                                          policy == GRAVEL_BROADCAST ? GRAVEL_SCATTER : policy, small));
+    auto from = all_of(inside);
+    from.push_back(&between);
+    if (policy == GRAVEL_POINT_TO_POINT)
+      expect_times(through({&between}, from, true), 1, "point to point that feeds the same" + sizes);
+    else
+      expect_times(through({&between}, from, false), static_cast<uint32_t>(groups) + 1,
+                   "a broadcast that feeds scatters" + sizes);
+  }
+  {
+    // Both ways come together at `joined`. Packets of one way fill all buffers while those of the other are behind.
+    gravel_link_options copied = small;
+    copied.copies_from = 1;
+    gravel_router fork({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_device(0, 3)}, GRAVEL_BROADCAST, copied);
+    gravel_router joined({fork.as_input(0), fork.as_input(1)}, {gravel_device(n / 2, 4)}, GRAVEL_GATHER, large);
+    gravel_router behind({joined.as_input()}, {gravel_device(0), gravel_device(n - 1, 5)}, GRAVEL_BROADCAST, copied);
+    expect_times(through({&fork}, {&behind}, false), 4, "two ways that join" + sizes);
+  }
+  {
+    gravel_router top({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_device(0, 3)}, GRAVEL_BROADCAST, small);
+    gravel_router left({top.as_input(0)}, {gravel_device(n - 1), gravel_device(n / 2, 4)}, GRAVEL_BROADCAST, large);
+    gravel_router right({top.as_input(1)}, {gravel_device(0), gravel_device(n / 2, 5)}, GRAVEL_POINT_TO_POINT, small);
+    expect_times(through({&top}, {&left, &right}, true), 3, "a broadcast that feeds a broadcast" + sizes);
+  }
+}
+/// What waits at a junction of routers; what is dropped there; what cannot be.
+void junctions() {
+  device_bytes memory(1000);
+  const gravel_link_options one{.packet_bytes = 16, .buffers = 1};
+  for (const bool receives : {true, false}) {
+    auto from = std::make_unique<gravel_router>(std::vector{gravel_device(0, 1)}, std::vector{gravel_device(n - 1, 2)},
+                                                GRAVEL_POINT_TO_POINT, one);
+    auto to = std::make_unique<gravel_router>(std::vector{from->as_input()}, std::vector{gravel_device(n / 2)},
+                                              GRAVEL_POINT_TO_POINT, one);
+    gravel_event events[3];
+    if (me == 0) {
+      for (uint64_t i = 0; i < 3; ++i)
+        gravel_launch(fill_bytes, 1, 16, memory.get() + 16 * i, uint64_t{16}, uint64_t{3}, i);
+      gravel_synchronize();
+      for (uint64_t i = 0; i < 3; ++i) {
+        events[i] = from->input().send(memory.get() + 16 * i, 16);
+        if (i) gravel_wait(events[i - 1]);
+      }
+      // One is in the buffer of `to`; the second is at the junction, and cannot leave; for the third there is no
+      // buffer. A packet that were released early would let it go.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      expect(!gravel_has_happened(events[2]), "a packet was released before it had left");
+      if (receives) from->input().shutdown();
+    }
+    gravel_sum_all(uint64_t{0});
+    if (!receives) continue;  // neither received nor shut down
+    if (me == n / 2) {
+      uint64_t wrong = 0, came = 0;
+      for (;; ++came) {
+        const gravel_segment s = to->output().receive().get();
+        if (s.empty()) break;
+        const auto data = copied(s);
+        wrong += !s.is_last || data.size() != 16;
+        for (uint64_t k = 0; k < data.size(); ++k) wrong += data[k] != byte_of(3, came, k);
+        to->output().release(s);
+      }
+      expect(came == 3 && wrong == 0, "at a junction: " + std::to_string(came) + " segments came, " +
+                                          std::to_string(wrong) + " bytes are wrong");
+    }
+    from.reset();  // in any order, if all has come
+  }
+  const auto all = gravel_all_devices();
+  gravel_router from({gravel_device(0, 1)}, {gravel_device(n - 1, 2), gravel_host(0), gravel_device(n - 1, 6)},
+                     GRAVEL_BROADCAST, one);
+  gravel_endpoint closed;
+  {
+    const gravel_router brief({gravel_device(0, 1)}, {gravel_device(0, 2)}, GRAVEL_GATHER, one);
+    closed = brief.as_input();
+  }
+  const auto open = [](const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs,
+                       gravel_policy policy, const gravel_link_options& how = {}) {
+    return [=] { gravel_router(inputs, outputs, policy, how); };
+  };
+  const std::vector<gravel_endpoint> out{gravel_device(0, 9)};
+  const std::string fed = "an input is an output of another router, device 2 of PE " + std::to_string(n - 1);
+  expect_error("but that router is closed", open({closed}, out, GRAVEL_GATHER));
+  expect_error("there is no output 3, but 0 to 2", [&] { from.as_input(3); });
+  expect_error("output 1 is host 0 of PE 0: segments go on from device memory", [&] { from.as_input(1); });
+  expect_error("list its as_input() among the inputs", open(all, {from.as_input()}, GRAVEL_GATHER));
+  expect_error(fed + ": chains, trees and rings combine arrays",
+               open({gravel_device(0), from.as_input()}, {gravel_device(n - 1, 2)}, GRAVEL_CHAIN));
+  gravel_link_options shares = one;
+  shares.equal_shares = true;
+  expect_error(fed + ", whose packets come one by one: equal shares",
+               open({from.as_input()}, out, GRAVEL_SCATTER, shares));
+  expect_error("is listed twice", open({from.as_input(), gravel_device(n - 1, 2)}, out, GRAVEL_GATHER));
+  gravel_router ring(all, all, GRAVEL_RING, gravel_path_options());
+  expect_error("no segments leave them for other routers", [&] { ring.as_input(); });
+  {
+    gravel_router to({from.as_input()}, out, GRAVEL_GATHER, one);
+    expect_error(fed + ", but it feeds a router already", open({from.as_input()}, out, GRAVEL_GATHER));
+    if (me == n - 1) {
+      const std::string forwards = "0, device 2 of PE " + std::to_string(n - 1) + ", is a junction of two routers";
+      expect_error("gravel_router: output " + forwards, [&] { from.output(0); });
+      expect_error("gravel_router: input " + forwards, [&] { to.input(); });
+    }
+  }
+  if (me == 0) expect_error("was shut down", [&] { from.input().send(nullptr, 0); });
+  if (me == n - 1) from.output(2).receive();
+  expect_error(me == n - 1 ? "but the program has received there before" : "refused at another PE",
+               open({from.as_input(2)}, out, GRAVEL_GATHER));
 }
 /// Routers over links that were made before, of several buffers; one link is left alone.
 void routers_of_links() {
@@ -930,6 +1098,13 @@ int go_wrong(const std::string& what) {
   }
 }
 
+int finish() {
+  const bool right = gravel_sum_all(uint64_t{failures != 0}) == 0;
+  if (right && me == 0) std::printf("ok\n");
+  gravel_finalize();
+  return right ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -941,6 +1116,11 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "open") == 0) {
     gravel_link link(gravel_device(0), gravel_device(1), 64, 2);
     gravel_finalize();
+  }
+  if (argc > 2 && std::strcmp(argv[1], "junctions") == 0) {  // only what is about routers that feed routers
+    routers_of_routers(static_cast<uint32_t>(std::stoul(argv[2])));
+    junctions();
+    return finish();
   }
   if (argc > 1 && !is_short) return go_wrong(argv[1]);
   for (const uint32_t buffers : is_short ? std::vector<uint32_t>{2} : std::vector<uint32_t>{1, 2, 3}) {
@@ -962,11 +1142,10 @@ int main(int argc, char** argv) {
   }
   events();
   routers_of_links();
+  routers_of_routers(is_short ? 2 : 1);
+  junctions();
   by_hosts(gravel_device(n - 1), gravel_host(0), 1000, 2);
   if (n > 1) by_hosts(gravel_host(n - 1, 3), gravel_device(0), 1000, 2);
   refusals();
-  const bool right = gravel_sum_all(uint64_t{failures != 0}) == 0;
-  if (right && me == 0) std::printf("ok\n");
-  gravel_finalize();
-  return right ? 0 : 1;
+  return finish();
 }
