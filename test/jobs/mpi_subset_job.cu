@@ -62,8 +62,8 @@ std::vector<T> values(int count) {
   return all;
 }
 
-/// All ranks accumulate into the same elements of all ranks: sums, maxima, minima, and behind these a part for each rank
-/// that it replaces. The places do not begin at multiples of 4 bytes. The element in front of each part stays 0.
+/// All ranks accumulate into the same elements of all ranks: sums, maxima, minima, and behind these a part for each
+/// rank that it replaces. The places do not begin at multiples of 4 bytes. The element in front of each part stays 0.
 template <class T>
 void test_accumulate(int count) {
   const int step = count + 1;
@@ -240,22 +240,22 @@ void test_reductions(int count) {
   expect(is_root_right, "reduce" + name);
 }
 
-// --- mistakes
+// --- mistakes, of a job of one rank
 
 void put_at(int to, MPI_Aint displacement, MPI_Datatype type = MPI_INT, int target_count = 1) {
   const allocated<int> window(10);
   MPI_Win_fence(0, window.win);
   const int some[4] = {};
-  if (rank == 0) MPI_Put(some, 1, type, to, displacement, target_count, type, window.win);
+  MPI_Put(some, 1, type, to, displacement, target_count, type, window.win);
   MPI_Win_fence(0, window.win);
 }
 const std::map<std::string, std::function<void()>> mistakes = {
-    {"displacement", [] { put_at(1, 10); }},
-    {"before", [] { put_at(1, -1); }},
-    {"rank", [] { put_at(2, 0); }},
-    {"type", [] { put_at(1, 0, static_cast<MPI_Datatype>(99)); }},
-    {"counts", [] { put_at(1, 0, MPI_INT, 2); }},
-    {"place", [] { put_at(1, 1, MPI_DOUBLE); }},
+    {"displacement", [] { put_at(0, 10); }},
+    {"before", [] { put_at(0, -1); }},
+    {"rank", [] { put_at(1, 0); }},
+    {"type", [] { put_at(0, 0, static_cast<MPI_Datatype>(99)); }},
+    {"counts", [] { put_at(0, 0, MPI_INT, 2); }},
+    {"place", [] { put_at(0, 1, MPI_DOUBLE); }},
     {"operation",
      [] {
        const allocated<int> window(1);

@@ -1,9 +1,9 @@
 // Windows: their memory, and what each process knows about them.
 //
-// The memory that other processes reach lies in the symmetric heap. MPI_Win_allocate returns its address. MPI_Win_create
-// is for memory of the program, which Gravel's operations do not reach: such a window has a public copy in the
-// symmetric heap (MPI's separate memory model). The two are compared byte by byte when the owner synchronizes: what has
-// changed in one is copied to the other.
+// The memory that other processes reach lies in the symmetric heap. MPI_Win_allocate returns its address.
+// MPI_Win_create is for memory of the program, which operations of Gravel do not reach: such a window has a public copy
+// in the symmetric heap (the separate memory model of MPI). The two are compared byte by byte when the owner
+// synchronizes: what has changed in one is copied to the other.
 #pragma once
 #include <gravel/mpi_subset/job.cuh>
 
