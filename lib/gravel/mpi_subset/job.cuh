@@ -56,24 +56,24 @@ struct job {
   }
 };
 
-GRAVEL_API inline std::unique_ptr<job>& process() {
-  static std::unique_ptr<job> one;
-  return one;
-}
-GRAVEL_API inline bool& has_ended() {
-  static bool ended = false;
-  return ended;
+struct process_state {
+  std::unique_ptr<job> here;
+  bool has_ended = false;  ///< MPI_Finalize was called
+};
+GRAVEL_API inline process_state& process() {
+  static auto* const one = new process_state;  // never destroyed: a program may exit without MPI_Finalize
+  return *one;
 }
 
 /// Ends the job, as MPI's default error handler does.
 [[noreturn]] inline void refuse(const char* call, const std::string& why) {
   const std::string text = std::string(call) + ": " + why;
-  if (process()) gravel_abort(text.c_str());
+  if (process().here) gravel_abort(text.c_str());
   fail_text(text);  // there is no job
 }
 inline job& job_for(const char* call) {
-  if (!process()) refuse(call, has_ended() ? "called after MPI_Finalize" : "called before MPI_Init");
-  return *process();
+  if (!process().here) refuse(call, process().has_ended ? "called after MPI_Finalize" : "called before MPI_Init");
+  return *process().here;
 }
 inline job& job_for(const char* call, MPI_Comm comm) {
   job& j = job_for(call);
@@ -122,9 +122,9 @@ class readable {
 // A template, so that only a source that calls it compiles the resolver. The same holds for MPI_Accumulate and others.
 template <int = 0>
 int MPI_Init(int*, char***) {
-  if (process() || has_ended()) refuse("MPI_Init", "called a second time");
+  if (process().here || process().has_ended) refuse("MPI_Init", "called a second time");
   gravel_init<gravel_task_delivery>();
-  process() = std::make_unique<job>();
+  process().here = std::make_unique<job>();
   return MPI_SUCCESS;
 }
 template <int = 0>
@@ -135,8 +135,8 @@ int MPI_Finalize() {
   j.queue.close();
   gravel_free_signal(j.done);
   gravel_free(j.staged);
-  process().reset();
-  has_ended() = true;
+  process().here.reset();
+  process().has_ended = true;
   gravel_finalize();
   return MPI_SUCCESS;
 }

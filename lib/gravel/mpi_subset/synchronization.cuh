@@ -22,7 +22,7 @@ inline void give_lock(const job& j, const window& w, int rank, bool is_shared) {
   gravel_add(j.g, w.lock_word(), ~((is_shared ? uint64_t{1} : exclusive) - 1), rank);
   gravel_flush(j.g);
 }
-inline void tell(const job& j, uint64_t* word, int rank) {
+inline void notify(const job& j, uint64_t* word, int rank) {
   gravel_inc(j.g, word, rank);
   gravel_flush(j.g);
 }
@@ -120,7 +120,7 @@ inline int MPI_Win_post(MPI_Group origins, int assertion, MPI_Win win) {
   win->posted = checked_group("MPI_Win_post", j, origins);
   win->is_fenced = false;
   win->compare();
-  for (const int rank : win->posted.ranks) tell(j, win->post_word(j.rank), rank);
+  for (const int rank : win->posted.ranks) notify(j, win->post_word(j.rank), rank);
   return MPI_SUCCESS;
 }
 inline int MPI_Win_start(MPI_Group targets, int assertion, MPI_Win win) {
@@ -136,7 +136,7 @@ inline int MPI_Win_start(MPI_Group targets, int assertion, MPI_Win win) {
 inline int MPI_Win_complete(MPI_Win win) {
   job& j = job_for("MPI_Win_complete", win);
   j.finish_all();
-  for (const int rank : win->started.ranks) tell(j, win->completion_word(j.rank), rank);
+  for (const int rank : win->started.ranks) notify(j, win->completion_word(j.rank), rank);
   win->started.ranks.clear();
   return MPI_SUCCESS;
 }
