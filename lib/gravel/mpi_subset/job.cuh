@@ -29,14 +29,16 @@ struct job {
   gravel_t g = gravel_host_handle();
   gravel_task_handle tasks = queue.host_handle();
   int rank = gravel_my_pe(), size = gravel_n_pes();
-  uint64_t sent = 0, ended = 0;     ///< tasks of this process
-  bool puts = false, gets = false;  ///< that may not be complete
+  uint64_t sent = 0, ended = 0;  ///< tasks of this process
+  bool puts = false;             ///< that may not be complete
   /// By target: the places from the lowest to the highest that tasks under way may write, as offsets in the heap.
   struct range {
     uint64_t begin = ~uint64_t{0}, end = 0;
   };
   std::vector<range> under_way = std::vector<range>(static_cast<size_t>(size));
-  char* staged = nullptr;  ///< symmetric memory of collectives
+  static constexpr uint64_t landing_bytes = 256 << 10;
+  char* landing = gravel_malloc<char>(landing_bytes);  ///< symmetric memory in which gets land
+  char* staged = nullptr;                              ///< symmetric memory of collectives
   uint64_t staged_bytes = 0;
   uint32_t windows = 0;  ///< that are open
 
@@ -47,8 +49,8 @@ struct job {
     std::fill(under_way.begin(), under_way.end(), range{});
   }
   void finish_messages() {
-    if (puts || gets) gravel_quiet(g);
-    puts = gets = false;
+    if (puts) gravel_quiet(g);
+    puts = false;
   }
   void finish_all() {
     finish_tasks();
@@ -135,6 +137,7 @@ int MPI_Finalize() {
   j.queue.close();
   gravel_free_signal(j.done);
   gravel_free(j.staged);
+  gravel_free(j.landing);
   process().here.reset();
   process().has_ended = true;
   gravel_finalize();

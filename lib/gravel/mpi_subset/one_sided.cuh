@@ -58,15 +58,13 @@ inline int MPI_Get(void* origin, int count, MPI_Datatype type, int rank, MPI_Ain
                    MPI_Datatype target_type, MPI_Win win) {
   const access a = access_for("MPI_Get", win, count, type, rank, displacement, target_count, target_type);
   if (a.bytes == 0) return MPI_SUCCESS;
-  a.j.gets = true;
-#if GRAVEL_CUDA
-  std::vector<char> came(a.bytes);  // the origin may be the device's memory
-  gravel_get_bulk(a.j.g, came.data(), a.target, a.bytes, rank);
-  a.j.finish_messages();
-  gravel_copy(origin, came.data(), a.bytes);
-#else
-  gravel_get_bulk(a.j.g, origin, a.target, a.bytes, rank);
-#endif
+  // Bulk gets need symmetric memory: into other memory they would fetch word by word.
+  for (uint64_t first = 0; first < a.bytes; first += job::landing_bytes) {
+    const uint64_t now = std::min(a.bytes - first, job::landing_bytes);
+    gravel_get_bulk(a.j.g, a.j.landing, a.target + first, now, rank);
+    gravel_quiet(a.j.g);
+    gravel_copy(static_cast<char*>(origin) + first, a.j.landing, now);
+  }
   return MPI_SUCCESS;
 }
 template <int = 0>

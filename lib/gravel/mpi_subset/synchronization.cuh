@@ -105,11 +105,10 @@ inline int MPI_Win_flush(int rank, MPI_Win win) {
   j.finish_all();
   return MPI_SUCCESS;
 }
-/// Puts and accumulates have left their origin when they return.
+/// All operations are complete at their origin when they return.
 inline int MPI_Win_flush_local(int rank, MPI_Win win) {
-  job& j = job_for("MPI_Win_flush_local", win);
+  const job& j = job_for("MPI_Win_flush_local", win);
   check_held("MPI_Win_flush_local", j, win, rank);
-  if (j.gets) j.finish_messages();
   return MPI_SUCCESS;
 }
 
