@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The headers that are installed: the public ones, lib/gravel/*, NVSHMEM's and CUDA's, in folders below it, and
-what they include.
+"""The headers that are installed: the public ones, lib/gravel/*, NVSHMEM's, CUDA's and MPI's, in folders below it,
+and what they include.
 
     tools/installed_headers.py [--public]         prints them, one a line; with --public only those of lib/gravel
     tools/installed_headers.py --install FOLDER   writes them to FOLDER (PREFIX/include)
@@ -28,15 +28,15 @@ def public_headers():
     return {str(path.relative_to(ROOT)) for path in (ROOT / "lib/gravel").iterdir() if path.suffix in (".hpp", ".cuh")}
 
 
-def nvshmem_headers():
-    """NVSHMEM's headers over Gravel, which a program finds with -I PREFIX/include/gravel/nvshmem, and those of CUDA for
-    the CPU backend, in PREFIX/include/gravel/cuda_on_cpu."""
-    return {str(path.relative_to(ROOT)) for folder in ("nvshmem", "cuda_on_cpu")
+def foreign_headers():
+    """NVSHMEM's headers over Gravel, which a program finds with -I PREFIX/include/gravel/nvshmem, those of CUDA for the
+    CPU backend, in PREFIX/include/gravel/cuda_on_cpu, and a subset of MPI, in PREFIX/include/gravel/mpi_subset."""
+    return {str(path.relative_to(ROOT)) for folder in ("nvshmem", "cuda_on_cpu", "mpi_subset")
             for path in (ROOT / "lib/gravel" / folder).iterdir()}
 
 
 def installed_headers():
-    found, left = set(), list(public_headers() | nvshmem_headers())
+    found, left = set(), list(public_headers() | foreign_headers())
     while left:
         name = left.pop()
         if name in found or not (ROOT / name).is_file():
