@@ -909,6 +909,35 @@ BITWISE_TYPES(KERNEL)
 OTHER_TYPES(KERNEL)
 #undef KERNEL
 
+// Values with their indices. Of equal values that of the last PE has the lowest index.
+struct located {
+  double2 from[pieces], best[pieces];
+};
+GRAVEL_BOTH double value_at(int pe, int i) { return (pe + i) % 3 == 0 ? 1.5 : -2; }
+__global__ void locating(nvshmem_team_t team, located* l) {
+  if (threadIdx.x < pieces) {
+    const int me = nvshmem_my_pe(), i = static_cast<int>(threadIdx.x);
+    l->from[i].x = value_at(me, i);
+    l->from[i].y = most_pes - me;
+  }
+  __syncthreads();
+  if (nvshmem_team_my_pe(team) < 0) return;
+  nvshmemx_double2_maxloc_reduce_block(team, l->best, l->from, pieces);
+}
+void check_locating(nvshmem_team_t team) {
+  const symmetric<located> l;
+  launch(locating, 1, threads, team, l.at);
+  const located got = l.read()[0];
+  for (int i = 0; i < pieces && nvshmem_team_my_pe(team) >= 0; ++i) {
+    int wanted = -1;
+    for (const int pe : members_of(team))
+      if (wanted < 0 || value_at(pe, i) >= value_at(wanted, i)) wanted = pe;
+    expect(got.best[i].x == value_at(wanted, i) && got.best[i].y == most_pes - wanted,
+           "nvshmemx_double2_maxloc_reduce_block");
+  }
+  nvshmem_barrier_all();
+}
+
 void check_teams(bool all_types) {
   const int me = nvshmem_my_pe(), n = nvshmem_n_pes();
   expect(nvshmem_team_my_pe(NVSHMEM_TEAM_WORLD) == me && nvshmem_team_n_pes(NVSHMEM_TEAM_WORLD) == n, "the world");
@@ -941,6 +970,7 @@ void check_teams(bool all_types) {
     OTHER_TYPES(CHECK)
 #undef CHECK
   }
+  for (const nvshmem_team_t team : {nvshmem_team_t{NVSHMEM_TEAM_WORLD}, even}) check_locating(team);
   check_reducing_uint32(row);
   check_reducing_half(column);
   nvshmem_team_destroy(even);
