@@ -303,6 +303,45 @@ class checker {
     expect_(same, "two teams that reduce at the same time");
   }
 
+  /// Teams of any PEs, by ids.
+  void joins(const gravel_team_t& world) {
+    const int me = gravel_my_pe(), n = gravel_n_pes();
+    const auto refuses = [&](const char* text, auto call) {
+      expect_(gravel::detail::error_of(call).find(text) != std::string::npos, text);
+    };
+    std::vector<uint64_t> of_pairs(static_cast<size_t>(n));
+    for (uint64_t& id : of_pairs) id = gravel_team_unique_id();
+    const uint64_t of_last = gravel_broadcast(of_pairs.back(), n - 1);
+    gravel_broadcast(of_pairs.data(), of_pairs.size(), 0);
+    // All PEs in an order that is no progression.
+    if (n > 1) {
+      refuses("both give the number 0", [&] { gravel_team_join(of_last, n, 0); });
+      refuses("all members give the same", [&] { gravel_team_join(of_last, me == 0 ? 1 : n, me == 0 ? 0 : me); });
+    }
+    const int number = n > 2 ? (n + 1 - me) % n : me;
+    const gravel_team_t all = gravel_team_join(of_last, n, number);
+    expect_(gravel_team_my_pe(all) == number && gravel_team_n_pes(all) == n && all.directly == world.directly &&
+                gravel_team_translate_pe(all, number, world) == me,
+            "a team of all PEs by an id");
+    exchanges(all, 3, 1);
+    reductions<GRAVEL_SUM, uint64_t>(all, "uint64_t", 13, false, 3);
+    // PE 0 has a team with each other PE, and makes them one by one. The others wait for it together.
+    std::vector<gravel_team_t> pairs;
+    for (int other = 1; other < n; ++other)
+      if (me == 0 || me == other) pairs.push_back(gravel_team_join(of_pairs[static_cast<size_t>(other)], 2, me == 0));
+    for (const gravel_team_t& pair : pairs) {
+      expect_(gravel_team_translate_pe(pair, 1, world) == 0, "a team of two PEs by an id");
+      reductions<GRAVEL_SUM, uint64_t>(pair, "uint64_t", 13, false, 1);
+    }
+    const gravel_team_t alone = gravel_team_join(gravel_team_unique_id(), 1, 0);
+    reductions<GRAVEL_SUM, uint64_t>(alone, "uint64_t", 3, false, 1);
+    refuses("is no id that gravel_team_unique_id", [&] { gravel_team_join(uint64_t{1} << 60, 1, 0); });
+    refuses("a team has 1 to", [&] { gravel_team_join(of_last, n + 1, 0); });
+    refuses("have numbers 0 to", [&] { gravel_team_join(of_last, n, n); });
+    gravel_team_destroy(all);
+    gravel_team_destroy(alone);
+    for (const gravel_team_t& pair : pairs) gravel_team_destroy(pair);
+  }
   void run() {
     const int me = gravel_my_pe(), n = gravel_n_pes();
     memory_ = gravel_malloc(bytes);
@@ -349,6 +388,7 @@ class checker {
     for (const gravel_team_t& team : {world, row}) from_hosts(team, 5);
     from_hosts(world, large);
     two_teams_at_once(row, column, 8);
+    joins(world);
     refusals(world, mine);
     for (const gravel_team_t& team : {even, odd, reversed, row, column}) gravel_team_destroy(team);
     // Places of teams are used again, also by teams with other members.
