@@ -1,10 +1,10 @@
-// Teams of any PEs, which only their members make. They meet in the memory of the PE that made the team's id.
+// Teams of any PEs, which only their members make. Their rendezvous is in the memory of the PE that made the team's id.
 //
 // Protocol. A member knows the id, the number of members and its own number, but no other member. It writes what it
 // knows into its place at the root, which the id names; the root waits for all, decides, and answers each: who is a
-// member, and the place of the team. Then each clears the team's memory, and they meet a second time: when a member
-// returns, this memory is ready everywhere. A word that is waited for, the tag, is written after what it stands for,
-// behind a quiet. Who has read it clears it before it writes again, so an id may be used again. Model:
+// member, and the place of the team. Then each clears the team's memory, and there is a second rendezvous: when a
+// member returns, this memory is ready everywhere. A word that is waited for, the tag, is written after what it stands
+// for, behind a quiet. Who has read it clears it before it writes again, so an id may be used again. Model:
 // test/models/team_join.pml.
 #pragma once
 #include <bit>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "host/teams.cuh"
-#include "lib/base/team_meeting.hpp"
+#include "lib/base/join_rendezvous.hpp"
 
 namespace gravel::detail {
 
@@ -34,8 +34,8 @@ inline void clear_tag(uint64_t* tag) {
   gravel_copy(tag, &none, sizeof(none));
 }
 
-/// A meeting at the root: waits for `size` members. `pes` becomes the PEs that came, in order.
-inline std::vector<team_join> await_joins(const gravel_t& g, team_meeting* here, uint64_t tag, uint32_t size,
+/// A rendezvous at the root: waits for `size` members. `pes` becomes the PEs that came, in order.
+inline std::vector<team_join> await_joins(const gravel_t& g, join_rendezvous* here, uint64_t tag, uint32_t size,
                                           std::vector<uint32_t>& pes) {
   std::vector<bool> came(g.n_pes);
   uint32_t n = 0;
@@ -58,7 +58,7 @@ inline std::vector<team_join> await_joins(const gravel_t& g, team_meeting* here,
   }
   return joins;
 }
-/// What the root answers in the first meeting, and who is a member, by number.
+/// What the root answers in the first rendezvous, and who is a member, by number.
 inline team_answer decide_team(const std::vector<team_join>& joins, const std::vector<uint32_t>& came, uint32_t root,
                                std::vector<uint32_t>& members) {
   const auto size = static_cast<uint32_t>(came.size());
@@ -68,18 +68,9 @@ inline team_answer decide_team(const std::vector<team_join>& joins, const std::v
   uint64_t free_ids = ~uint64_t{0};
   for (uint32_t i = 0; i < size; ++i) {
     const team_join& j = joins[i];
-    if (j.size != size) {
-      answer.fault = team_fault::other_size;
-      answer.pe[0] = root, answer.pe[1] = came[i];
-      answer.said[0] = size, answer.said[1] = j.size;
-      return answer;
-    }
-    if (is_taken[j.number]) {
-      answer.fault = team_fault::same_number;
-      answer.pe[0] = members[j.number], answer.pe[1] = came[i];
-      answer.said[0] = j.number;
-      return answer;
-    }
+    if (j.size != size) return {.fault = team_fault::other_size, .pe = {root, came[i]}, .said = {size, j.size}};
+    if (is_taken[j.number])
+      return {.fault = team_fault::same_number, .pe = {members[j.number], came[i]}, .said = {j.number, 0}};
     is_taken[j.number] = true;
     members[j.number] = came[i];
     free_ids &= j.free_ids;
@@ -89,13 +80,13 @@ inline team_answer decide_team(const std::vector<team_join>& joins, const std::v
   else answer.id = static_cast<uint32_t>(std::countr_zero(free_ids));
   return answer;
 }
-/// One of the two meetings: says `mine`, and returns the answer. In the first one `members` becomes the members' PEs.
-inline team_answer meet(const gravel_t& g, uint64_t id, bool is_second, const team_join& say,
-                        std::vector<uint32_t>& members) {
+/// One of the two rendezvous: says `mine`, and returns the answer. In the first one `members` becomes the members' PEs.
+inline team_answer join_members(const gravel_t& g, uint64_t id, bool is_second, const team_join& say,
+                                std::vector<uint32_t>& members) {
   team_join mine = say;
-  const uint32_t root = team_meeting::root_of(id);
-  team_meeting* const here = team_meeting::of(g.scratch, g.n_pes);
-  mine.tag = team_meeting::tag_of(id, is_second);
+  const uint32_t root = join_rendezvous::root_of(id);
+  join_rendezvous* const here = join_rendezvous::of(g.scratch, g.n_pes);
+  mine.tag = join_rendezvous::tag_of(id, is_second);
   put_with_tag(g, mine, {root}, [&](uint32_t) { return here->join_of(g.my_pe, g.n_pes); });
   if (root == g.my_pe) {
     std::vector<uint32_t> came;
@@ -139,8 +130,8 @@ inline std::string text_of(const team_answer& a) {
 
 }  // namespace gravel::detail
 
-/// An id for gravel_team_join. The calling PE is the id's root: it is a member of the team. The program brings the id to
-/// the other members.
+/// An id for gravel_team_join. The calling PE is the id's root: it is a member of the team. The program brings the id
+/// to the other members.
 /// @return the id, not 0
 /// @scope the program's host thread
 /// @completion on return
@@ -155,15 +146,15 @@ inline uint64_t gravel_team_unique_id() { return gravel::detail::next_team_id();
 /// @return the team; gravel_team_destroy ends it
 /// @scope the program's host thread of each member
 /// @completion on return: kernels may use the new team
-/// @errors gravel::error at all members: sizes differ, a number is given twice, or all 32 teams of a PE are in use. At a
-///   member: impossible numbers, an id of another job
+/// @errors gravel::error at all members: sizes differ, a number is given twice, or all 32 teams of a PE are in use. At
+///   a member: impossible numbers, an id of another job
 /// @source NVSHMEM: nvshmemx_team_init
 inline gravel_team_t gravel_team_join(uint64_t id, int size, int number) {
   using namespace gravel::detail;
   const std::string call = "gravel_team_join";
   const auto n = static_cast<int>(members_of(gravel_team_world(), call.c_str()).size());
   const gravel_t g = gravel_host_handle();
-  if (!team_meeting::is_id(id, g.n_pes))
+  if (!join_rendezvous::is_id(id, g.n_pes))
     fail_text(call + ": " + std::to_string(id) + " is no id that gravel_team_unique_id has returned in this job");
   if (size < 1 || size > n)
     fail_text(call + ": size " + std::to_string(size) + ": a team has 1 to " + std::to_string(n) + " members");
@@ -176,10 +167,10 @@ inline gravel_team_t gravel_team_join(uint64_t id, int size, int number) {
   mine.free_ids = free_team_ids();
   mine.last_serial = last_team_serial();
   std::vector<uint32_t> members;
-  const team_answer first = meet(g, id, false, mine, members);
+  const team_answer first = join_members(g, id, false, mine, members);
   if (first.fault != team_fault::none) fail_text(call + ": " + text_of(first));
   make_team(first.id, first.serial, members, false);
   mine.reaches = reaches_all_of(members);
-  const team_answer second = meet(g, id, true, mine, members);
+  const team_answer second = join_members(g, id, true, mine, members);
   return set_directly(first.id, second.directly != 0);
 }

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
-#include "lib/base/team_meeting.hpp"
+#include "lib/base/join_rendezvous.hpp"
 
 namespace gravel::detail {
 

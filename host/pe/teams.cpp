@@ -6,7 +6,7 @@
 #include "host/pe/collectives.hpp"
 #include "host/pe/runtime.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/team_meeting.hpp"
+#include "lib/base/join_rendezvous.hpp"
 
 namespace gravel::detail {
 namespace {
@@ -121,7 +121,7 @@ gravel_team_t set_directly(uint32_t id, bool directly) {
 }
 uint64_t next_team_id() {
   runtime& job = current_runtime("gravel_team_unique_id");
-  return team_meeting::id_of(job.pe(), ++job.teams().ids);
+  return join_rendezvous::id_of(job.pe(), ++job.teams().ids);
 }
 
 }  // namespace gravel::detail
