@@ -362,8 +362,8 @@ GRAVEL_DEVICE_APART void reduce_for_all(gravel_t g, gravel_team_t team, copy_tea
                                         const T* from, uint64_t count) {
   const uint64_t bytes = count * sizeof(T);
   const bool directly = goes_directly(g, to, bytes, from, bytes, bytes);
-  const auto name = collective_name::of(
-      what, hash_of(count, static_cast<uint64_t>(element<T>::type) * 8 + static_cast<uint64_t>(HOW), directly));
+  const auto name =
+      collective_name::of(what, hash_of(count, element<T>::code * 8 + static_cast<uint64_t>(HOW), directly));
   if (!directly) {
     exchange_by_slots(
         g, team, lanes, name, bytes, [&](uint32_t) { return reinterpret_cast<const char*>(from); },
@@ -429,8 +429,8 @@ GRAVEL_DEVICE_APART void reduce_for_each(gravel_t g, gravel_team_t team, copy_te
   const uint64_t bytes = count * sizeof(T), all = bytes * team.n_pes;
   const bool directly =
       team.directly && goes_directly(g, to, bytes, from, all, bytes) && !overlap(to, bytes, from, all);
-  const auto name = collective_name::of(
-      what, hash_of(count, static_cast<uint64_t>(element<T>::type) * 8 + static_cast<uint64_t>(HOW), directly));
+  const auto name =
+      collective_name::of(what, hash_of(count, element<T>::code * 8 + static_cast<uint64_t>(HOW), directly));
   if (directly) {
     sync_members(g, team, lanes, name, false);
     combine_elements<HOW>(g, team, lanes, {reinterpret_cast<const char*>(from + team.my_pe * count), false}, to, false,
@@ -607,7 +607,8 @@ GRAVEL_EXCHANGE(gravel_alltoall_lane, lane(g), true)
 GRAVEL_EXCHANGE_OF_ALL(gravel_alltoall_lane)
 
 /// Combines the arrays of all members by HOW, element by element; all members get the result. T: integers of 1 to 8
-/// bytes (they wrap around), float, double, gravel_half, gravel_bfloat16 (combined in float, and rounded once).
+/// bytes (they wrap around), float, double, gravel_half, gravel_bfloat16 (combined in float, and rounded once);
+/// gravel_located by GRAVEL_MIN and GRAVEL_MAX.
 /// @tparam HOW GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX; of integers also GRAVEL_AND, GRAVEL_OR, GRAVEL_XOR
 GRAVEL_TEAM_REDUCTION(gravel_reduce_all_block, block(g), reduce_all_as)
 /// gravel_reduce_all_block over all PEs of the job.

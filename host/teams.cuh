@@ -45,6 +45,13 @@ inline std::vector<split_words> gather_at_hosts(const gravel_team_t& parent, con
   return all;
 }
 
+inline std::string no_place_at(const char* whom) {
+  return "a PE has at most " + std::to_string(block_scratch::teams) +
+         " teams at a time, with those of the job, its node and its mapped peers, and too few of their places are free "
+         "at " +
+         whom + ": destroy teams with gravel_team_destroy";
+}
+
 /// Makes one or two teams of a parent. `members[i]`: numbers in the parent of the members of team i, the one of which
 /// this PE is a member if there are several of its kind.
 inline std::vector<gravel_team_t> split(const char* call, const gravel_team_t& parent, split_words mine,
@@ -72,9 +79,7 @@ inline std::vector<gravel_team_t> split(const char* call, const gravel_team_t& p
   }
   std::vector<gravel_team_t> teams(members.size());
   if (static_cast<size_t>(std::popcount(free_ids)) < members.size())
-    fail_text(std::string(call) + ": a PE has at most " + std::to_string(block_scratch::teams) +
-              " teams at a time, with those of the job, its node and its mapped peers, and too few of their places "
-              "are free at all members of the parent: destroy teams with gravel_team_destroy");
+    fail_text(std::string(call) + ": " + no_place_at("all members of the parent"));
   for (size_t i = 0; i < members.size(); ++i) {
     bool directly = true;
     for (const uint32_t member : members[i]) directly &= all[member].reaches[i] != 0;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "lib/base/block_scratch.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/join_rendezvous.hpp"
 
 namespace gravel::detail {
 
@@ -16,7 +16,7 @@ pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings&
       values_(values),
       pe_(pe),
       n_pes_(n_pes),
-      heap_(device, values.symmetric_size, block_scratch::bytes_of_teams(n_pes)) {
+      heap_(device, values.symmetric_size, bytes_of_teams(n_pes)) {
   device_words_ = static_cast<producer_words*>(device.allocate(sizeof(producer_words), "queue state"));
   device_cells_ = static_cast<reply_cell*>(
       device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells (GRAVEL_REPLY_CELLS)"));
@@ -46,7 +46,7 @@ void pe_memory::make_handles(const peers& routes) {
   base.my_pe = pe_;
   base.n_pes = n_pes_;
   base.heap = heap_.at();
-  base.heap_bytes = heap_.limit() + block_scratch::bytes_of_teams(n_pes_);
+  base.heap_bytes = heap_.limit() + bytes_of_teams(n_pes_);
   base.scratch = reinterpret_cast<block_scratch*>(heap_.at() + heap_.limit());
   base.bulk_units = packet_capacity_units(values_.packet_size);
   base.n_cells = values_.reply_cells;

@@ -6,6 +6,7 @@
 #include "host/pe/collectives.hpp"
 #include "host/pe/runtime.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/join_rendezvous.hpp"
 
 namespace gravel::detail {
 namespace {
@@ -109,6 +110,18 @@ gravel_team_t make_team(uint32_t id, uint32_t serial, const std::vector<uint32_t
   job.device().copy(scratch, &words, sizeof(words));
   if (team.stride == 0) job.device().copy(scratch->members(g.n_pes), pes.data(), pes.size() * sizeof(uint32_t));
   return team;
+}
+gravel_team_t set_directly(uint32_t id, bool directly) {
+  runtime& job = waiting_runtime("gravel_team_join");
+  gravel_team_t& team = job.teams().of[id].team;
+  team.directly = directly;
+  const gravel_t& g = job.memory().of_kernels();
+  job.device().copy(&block_scratch::of(g.scratch, id, g.n_pes)->team, &team, sizeof(team));
+  return team;
+}
+uint64_t next_team_id() {
+  runtime& job = current_runtime("gravel_team_unique_id");
+  return join_rendezvous::id_of(job.pe(), ++job.teams().ids);
 }
 
 }  // namespace gravel::detail

@@ -1,7 +1,8 @@
-// Teams of PEs on the host. Splits are in host/teams.cuh, for sources with kernels.
+// Teams of PEs on the host. Splits are in host/teams.cuh, and teams of any PEs in host/team_join.cuh, for sources with
+// kernels.
 //
 // Common to all calls of this file:
-// @param team what a call of this file, a split or gravel_team_world(g) returned
+// @param team what a call of this file, a split, gravel_team_join or gravel_team_world(g) returned
 // @scope any host thread
 // @completion on return
 // @source OpenSHMEM 1.5, teams
@@ -23,6 +24,7 @@ class team_table {
   };
   entry of[block_scratch::teams];
   uint32_t last_serial = 0;  ///< the largest that a team of this PE has had
+  uint32_t ids = 0;          ///< how many gravel_team_unique_id has returned
 };
 /// Members of a team. Throws gravel::error that names `call` if this PE is no member, or the team is over.
 const std::vector<uint32_t>& members_of(const gravel_team_t& team, const char* call);
@@ -34,6 +36,9 @@ uint32_t last_team_serial();
 bool reaches_all_of(const std::vector<uint32_t>& pes);
 /// Makes a team of these PEs, of which this PE is one, and clears its memory.
 gravel_team_t make_team(uint32_t id, uint32_t serial, const std::vector<uint32_t>& pes, bool directly);
+/// Sets gravel_team_t::directly of a team that make_team() has made, and that no kernel has used.
+gravel_team_t set_directly(uint32_t id, bool directly);
+uint64_t next_team_id();
 
 }  // namespace gravel::detail
 

@@ -44,7 +44,6 @@ struct block_scratch {
   GRAVEL_BOTH static uint64_t bytes(uint32_t n_pes) {
     return sizeof(block_scratch) + 2ull * n_pes * slot_bytes(n_pes) + (n_pes * sizeof(uint32_t) + 255) / 256 * 256;
   }
-  static uint64_t bytes_of_teams(uint32_t n_pes) { return teams * bytes(n_pes); }
   /// The memory of team `id` beside that of the job, which is `first`.
   GRAVEL_BOTH static block_scratch* of(block_scratch* first, uint32_t id, uint32_t n_pes) {
     return reinterpret_cast<block_scratch*>(reinterpret_cast<char*>(first) + id * bytes(n_pes));

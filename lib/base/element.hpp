@@ -7,8 +7,8 @@
 
 namespace gravel::detail {
 
-/// The properties of an element of type T: its reduction_type, and `wide`, the type in which elements are combined. So
-/// several 16-bit numbers are rounded only once.
+/// The properties of an element of type T: its reduction_type; `code`, which tells types apart in a hash; and `wide`,
+/// the type in which elements are combined. So several 16-bit numbers are rounded only once.
 template <class T>
 struct element {
   static_assert(std::is_same_v<T, T*>,
@@ -17,6 +17,7 @@ struct element {
 template <class T, reduction_type TYPE, class WIDE>
 struct element_as {
   static constexpr reduction_type type = TYPE;
+  static constexpr uint64_t code = static_cast<uint64_t>(TYPE);
   using wide = WIDE;
   GRAVEL_BOTH static wide widen(T value) { return static_cast<wide>(value); }
   GRAVEL_BOTH static T narrow(wide value) { return static_cast<T>(value); }
@@ -24,6 +25,7 @@ struct element_as {
 template <class T, reduction_type TYPE>
 struct element_of_16_bits {
   static constexpr reduction_type type = TYPE;
+  static constexpr uint64_t code = static_cast<uint64_t>(TYPE);
   using wide = float;
   GRAVEL_BOTH static float widen(T value) { return value.to_float(); }
   GRAVEL_BOTH static T narrow(float value) { return T::from_float(value); }
@@ -52,6 +54,17 @@ template <>
 struct element<gravel_half> : element_of_16_bits<gravel_half, reduction_type::f16> {};
 template <>
 struct element<gravel_bfloat16> : element_of_16_bits<gravel_bfloat16, reduction_type::bf16> {};
+/// A value with its index has no reduction_type: only reductions of teams take it.
+template <class V, class I>
+struct element<gravel_located<V, I>> {
+  static_assert(std::is_arithmetic_v<V> && std::is_arithmetic_v<I>,
+                "gravel_located has values and indices that are integers of 1 to 8 bytes, float or double");
+  static constexpr uint64_t code =
+      (element<V>::code + 1) * static_cast<uint64_t>(reduction_type::count) + element<I>::code;
+  using wide = gravel_located<V, I>;
+  GRAVEL_BOTH static wide widen(wide pair) { return pair; }
+  GRAVEL_BOTH static wide narrow(wide pair) { return pair; }
+};
 
 /// Combines two wide numbers.
 template <gravel_reduction HOW, class W>
@@ -68,6 +81,16 @@ GRAVEL_BOTH W combine(W a, W b) {
     return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b)
                                             : static_cast<U>(a) * static_cast<U>(b));
   }
+}
+
+/// Combines two values with their indices.
+template <gravel_reduction HOW, class V, class I>
+GRAVEL_BOTH gravel_located<V, I> combine(gravel_located<V, I> a, gravel_located<V, I> b) {
+  static_assert(HOW == GRAVEL_MIN || HOW == GRAVEL_MAX, "of gravel_located there are GRAVEL_MIN and GRAVEL_MAX");
+  if (a.value != a.value) return b;
+  if (a.value == b.value) return b.index < a.index ? b : a;
+  const bool takes_b = HOW == GRAVEL_MIN ? b.value < a.value : a.value < b.value;
+  return takes_b ? b : a;
 }
 
 /// The combination of words, each of which holds as many T as fit (a Word may be a T): what PEs contribute, in the

@@ -9,6 +9,20 @@
 /// GRAVEL_AND, GRAVEL_OR and GRAVEL_XOR take integers, and are bitwise.
 enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX, GRAVEL_AND, GRAVEL_OR, GRAVEL_XOR };
 
+/// A value and its index, as one element of a team's reductions by GRAVEL_MIN or GRAVEL_MAX. The result is the least or
+/// the largest value, with its index. Of equal values the one with the lower index wins; a NaN loses. Plain data.
+/// @tparam V integers of 1 to 8 bytes, float, double
+/// @tparam I as V
+/// @scope any
+/// @completion on return
+/// @errors none
+/// @source MPI: MPI_MINLOC, MPI_MAXLOC; NVSHMEM: nvshmemx_double2_maxloc_reduce_block
+template <class V, class I = int64_t>
+struct gravel_located {
+  V value;  ///< what is compared
+  I index;  ///< where the value was found
+};
+
 namespace gravel::detail {
 
 enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, i8, u8, i16, u16, count };

@@ -34,6 +34,7 @@ namespace gravel::detail {
     "gravel_pending_segment::is_ready()")                                                                            \
   X(path, "results along the path of a router, from PE {pe}: that PE has not come to the same call")                 \
   X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                  \
+  X(members, "the other members of a team to call gravel_team_join, too")                                            \
   X(grid, "the other blocks of its grid to call a collective of kernels, too")                                       \
   X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this slice")                                 \
   X(rendezvous, "PE {pe} to come to round {wanted}; it is in round {found}")                                         \

@@ -16,6 +16,7 @@
 #include "device/wait.cuh"
 #include "device/wait_set.cuh"
 #include "host/pe/service.hpp"
+#include "host/team_join.cuh"
 #include "host/teams.cuh"
 
 namespace gravel {

@@ -1,6 +1,7 @@
 // Teams and their collectives, checked against what they must give, for test/jobs/collectives_job.cu.
 #pragma once
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -166,6 +167,47 @@ class checker {
                    std::to_string(HOW) + ", scope " + std::to_string(static_cast<int>(scope)))
                       .c_str());
   }
+  /// Reductions of values with their indices: many values are equal, some are no numbers.
+  template <gravel_reduction HOW, class V, class I>
+  void located(const gravel_team_t& team, uint64_t count, bool scatters) {
+    if (team.n_pes == 0) return;
+    using pair = gravel_located<V, I>;
+    const uint64_t all = count * (scatters ? team.n_pes : 1);
+    const auto contribution = [&](uint32_t of, uint64_t i) {
+      const bool is_nan = std::is_floating_point_v<V> && (of + i) % 5 == 4;
+      return pair{is_nan ? std::numeric_limits<V>::quiet_NaN() : static_cast<V>((of / 2 + i) % 2),
+                  static_cast<I>((of * 5 + 3 + i) % 7)};
+    };
+    auto* const from = static_cast<pair*>(memory_);
+    pair* const to = from + all;
+    std::vector<pair> values, results(count);
+    for (uint64_t i = 0; i < all; ++i) values.push_back(contribution(team.my_pe, i));
+    gravel_copy(from, values.data(), all * sizeof(pair));
+    const who scope = next_scope();
+    gravel_launch(reduce<HOW, pair>, 1, threads, gravel_handle(), team, scope, to, static_cast<const pair*>(from),
+                  count, 1, scatters);
+    gravel_synchronize();
+    gravel_copy(results.data(), to, count * sizeof(pair));
+    bool same = true;
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t at = scatters ? team.my_pe * count + i : i;
+      bool has_number = false;
+      pair best{};
+      for (uint32_t of = 0; of < team.n_pes; ++of) {
+        const pair p = contribution(of, at);
+        if (p.value != p.value) continue;
+        const bool wins = HOW == GRAVEL_MIN ? p.value < best.value : best.value < p.value;
+        if (!has_number || wins || (p.value == best.value && p.index < best.index)) best = p;
+        has_number = true;
+      }
+      same &= has_number ? results[i].value == best.value && results[i].index == best.index
+                         : results[i].value != results[i].value;
+    }
+    expect_(same,
+            ("values with indices, " + std::to_string(count) + " elements of " + std::to_string(sizeof(pair)) +
+             " bytes, " + std::to_string(team.n_pes) + " members, scope " + std::to_string(static_cast<int>(scope)))
+                .c_str());
+  }
   void exchanges(const gravel_team_t& team, uint64_t count, int rounds) {
     if (team.n_pes == 0) return;
     const uint64_t n = team.n_pes, step = count + 2 * count * n, turns = static_cast<uint64_t>(rounds);
@@ -261,6 +303,45 @@ class checker {
     expect_(same, "two teams that reduce at the same time");
   }
 
+  /// Teams of any PEs, by ids.
+  void joins(const gravel_team_t& world) {
+    const int me = gravel_my_pe(), n = gravel_n_pes();
+    const auto refuses = [&](const char* text, auto call) {
+      expect_(gravel::detail::error_of(call).find(text) != std::string::npos, text);
+    };
+    std::vector<uint64_t> of_pairs(static_cast<size_t>(n));
+    for (uint64_t& id : of_pairs) id = gravel_team_unique_id();
+    const uint64_t of_last = gravel_broadcast(of_pairs.back(), n - 1);
+    gravel_broadcast(of_pairs.data(), of_pairs.size(), 0);
+    // All PEs in an order that is no progression.
+    if (n > 1) {
+      refuses("both give the number 0", [&] { gravel_team_join(of_last, n, 0); });
+      refuses("all members give the same", [&] { gravel_team_join(of_last, me == 0 ? 1 : n, me == 0 ? 0 : me); });
+    }
+    const int number = n > 2 ? (n + 1 - me) % n : me;
+    const gravel_team_t all = gravel_team_join(of_last, n, number);
+    expect_(gravel_team_my_pe(all) == number && gravel_team_n_pes(all) == n && all.directly == world.directly &&
+                gravel_team_translate_pe(all, number, world) == me,
+            "a team of all PEs by an id");
+    exchanges(all, 3, 1);
+    reductions<GRAVEL_SUM, uint64_t>(all, "uint64_t", 13, false, 3);
+    // PE 0 has a team with each other PE, and makes them one by one. The others wait for it together.
+    std::vector<gravel_team_t> pairs;
+    for (int other = 1; other < n; ++other)
+      if (me == 0 || me == other) pairs.push_back(gravel_team_join(of_pairs[static_cast<size_t>(other)], 2, me == 0));
+    for (const gravel_team_t& pair : pairs) {
+      expect_(gravel_team_translate_pe(pair, 1, world) == 0, "a team of two PEs by an id");
+      reductions<GRAVEL_SUM, uint64_t>(pair, "uint64_t", 13, false, 1);
+    }
+    const gravel_team_t alone = gravel_team_join(gravel_team_unique_id(), 1, 0);
+    reductions<GRAVEL_SUM, uint64_t>(alone, "uint64_t", 3, false, 1);
+    refuses("is no id that gravel_team_unique_id", [&] { gravel_team_join(uint64_t{1} << 60, 1, 0); });
+    refuses("a team has 1 to", [&] { gravel_team_join(of_last, n + 1, 0); });
+    refuses("have numbers 0 to", [&] { gravel_team_join(of_last, n, n); });
+    gravel_team_destroy(all);
+    gravel_team_destroy(alone);
+    for (const gravel_team_t& pair : pairs) gravel_team_destroy(pair);
+  }
   void run() {
     const int me = gravel_my_pe(), n = gravel_n_pes();
     memory_ = gravel_malloc(bytes);
@@ -301,9 +382,13 @@ class checker {
       reductions<GRAVEL_SUM, uint64_t>(team, "uint64_t", large, true, 1);
     }
     types(mine);
+    for (int scopes = 0; scopes < 3; ++scopes) located<GRAVEL_MAX, double, double>(world, 35, false);
+    located<GRAVEL_MAX, double, double>(reversed, large / 2, false);  // more than a slot, of 16 bytes each
+    located<GRAVEL_MIN, float, uint32_t>(world, 35, true);
     for (const gravel_team_t& team : {world, row}) from_hosts(team, 5);
     from_hosts(world, large);
     two_teams_at_once(row, column, 8);
+    joins(world);
     refusals(world, mine);
     for (const gravel_team_t& team : {even, odd, reversed, row, column}) gravel_team_destroy(team);
     // Places of teams are used again, also by teams with other members.

@@ -110,6 +110,18 @@ GRAVEL_NVSHMEM_REDUCTION_TYPES(GRAVEL_NVSHMEM_ARITHMETIC)
 #undef GRAVEL_NVSHMEM_SUMMANDS
 #undef GRAVEL_NVSHMEM_ARRAYS
 #undef GRAVEL_NVSHMEM_COLLECTIVE
+
+/// x is a value and y its index: the largest value of each place, with its index. Of equal values the one with the
+/// lower index wins. `count` may be more than 1.
+template <int = 0>
+GRAVEL_DEVICE int nvshmemx_double2_maxloc_reduce_block(nvshmem_team_t team, double2* dest, const double2* source,
+                                                       size_t count) {
+  using pair = gravel_located<double, double>;
+  static_assert(sizeof(pair) == sizeof(double2));
+  gravel_reduce_all_block<GRAVEL_MAX>(GRAVEL_NVSHMEM_HERE, reinterpret_cast<pair*>(dest),
+                                      reinterpret_cast<const pair*>(source), count);
+  return 0;
+}
 #undef GRAVEL_NVSHMEM_PARAMETERS
 #undef GRAVEL_NVSHMEM_HERE
 #undef GRAVEL_NVSHMEM_TEAM

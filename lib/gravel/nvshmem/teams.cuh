@@ -99,6 +99,23 @@ inline int nvshmem_team_split_2d(nvshmem_team_t parent, int xrange, const nvshme
     *yaxis_team = gravel::detail::nvshmem::number_of(y);
   });
 }
+inline int nvshmemx_team_get_uniqueid(nvshmemx_team_uniqueid_t* uniqueid) {
+  return gravel::detail::nvshmem::status_of([&] { *uniqueid = gravel_team_unique_id(); });
+}
+/// The PE that has made the id is a member.
+inline int nvshmemx_team_init(nvshmem_team_t* team, nvshmem_team_config_t* config, long config_mask, int npes,
+                              int pe_idx_in_team) {
+  *team = NVSHMEM_TEAM_INVALID;
+  return gravel::detail::nvshmem::status_of([&] {
+    if (!config || !(config_mask & NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID))
+      gravel::detail::fail_text(
+          "nvshmemx_team_init: no id; set `uniqueid` of the configuration, and NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID in "
+          "the mask");
+    const gravel_team_t joined = gravel_team_join(config->uniqueid, npes, pe_idx_in_team);
+    gravel::detail::nvshmem::remember(joined);
+    *team = gravel::detail::nvshmem::number_of(joined);
+  });
+}
 /// Teams have no contexts of their own: their number is 0.
 inline void nvshmem_team_get_config(nvshmem_team_t, nvshmem_team_config_t* config) {
   *config = NVSHMEM_TEAM_CONFIG_INITIALIZER;

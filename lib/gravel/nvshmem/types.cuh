@@ -11,6 +11,8 @@
 #if GRAVEL_CUDA
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#else
+#include <gravel/cuda_on_cpu/vector_types.h>
 #endif
 
 #define NVSHMEM_MAJOR_VERSION 1
