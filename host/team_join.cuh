@@ -17,6 +17,11 @@
 
 namespace gravel::detail {
 
+/// Describes a wait for the members of a team.
+struct wait_for_members {
+  GRAVEL_BOTH wait_subject operator()() const { return {.what = awaited::members}; }
+};
+
 /// Writes words at PEs, the tag, which is the first one, behind all others. `to(pe)`: where. Thread scope: a host
 /// thread.
 template <class Words, class To>
@@ -46,7 +51,7 @@ inline std::vector<team_join> await_joins(const gravel_t& g, join_rendezvous* he
       ++n;
     }
     if (n == size) break;
-    wait.closely(g, [] { return wait_subject{.what = awaited::members}; });
+    wait.closely(g, wait_for_members{});
   }
   std::vector<team_join> joins;
   for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
@@ -103,8 +108,7 @@ inline team_answer join_members(const gravel_t& g, uint64_t id, bool is_second, 
     answer.tag = mine.tag;
     put_with_tag(g, answer, came, [&](uint32_t) { return &here->answer; });
   }
-  for (watched_wait wait; poll_word(g, &here->answer.tag) != mine.tag;)
-    wait.closely(g, [] { return wait_subject{.what = awaited::members}; });
+  for (watched_wait wait; poll_word(g, &here->answer.tag) != mine.tag;) wait.closely(g, wait_for_members{});
   team_answer answer;
   gravel_copy(&answer, &here->answer, sizeof(answer));
   clear_tag(&here->answer.tag);
