@@ -116,14 +116,14 @@ class gravel_item_worklist {
         gravel_launch(gravel::detail::push_items<Program>, gravel::detail::vertex_blocks(offered_.size()),
                       gravel::detail::vertex_threads, gravel_handle(), view_, offered.data(),
                       uint64_t{offered_.size()});
-      const gravel_launch_config resident{
-          .grid = blocks(), .block = gravel::detail::vertex_threads, .cooperative = true};
+      const auto rounds = gravel::detail::process_all_rounds<Program>;
+      const auto asynchronous = gravel::detail::process_items<Program>;
       if (in_rounds()) begin_rounds();
       if (options_.execution == gravel_execution::rounds) run_rounds();
       else if (in_rounds())
-        gravel_launch(gravel::detail::process_all_rounds<Program>, resident, gravel_handle(), view_,
-                      counts_here_.data(), round_reports_, options_.items_move);
-      else gravel_launch(gravel::detail::process_items<Program>, resident, gravel_handle(), view_, counts_here_.data());
+        gravel_launch(rounds, resident(rounds), gravel_handle(), view_, counts_here_.data(), round_reports_,
+                      options_.items_move);
+      else gravel_launch(asynchronous, resident(asynchronous), gravel_handle(), view_, counts_here_.data());
       gravel_barrier_all();
       offered_.clear();
       const gravel::detail::asynchronous_words words = channels_.words(view_.channels);
@@ -145,10 +145,9 @@ class gravel_item_worklist {
   /// Handlers find the worklist by its program, so at most one worklist of each program is open.
   GRAVEL_API inline static bool is_open = false;
 
-  unsigned blocks() const {
-    // One warp keeps the watch; another must work.
-    if (options_.blocks) return std::max(options_.blocks, gravel::detail::vertex_threads > 32 ? 1u : 2u);
-    return gravel::detail::device_blocks{gravel::detail::current_backend().multiprocessors()}.resident(false, false);
+  template <class... P>
+  gravel_launch_config resident(void (*kernel)(P...)) const {
+    return gravel::detail::resident_launch(kernel, options_.blocks, false, false);
   }
   bool in_rounds() const { return options_.execution != gravel_execution::asynchronous; }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 
+#include "host/launch_alone.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/worklist/worklist_view.cuh"
@@ -30,6 +31,21 @@ struct device_blocks {
 };
 inline unsigned vertex_blocks(uint64_t vertices) {
   return device_blocks{current_backend().multiprocessors()}.for_vertices(vertices);
+}
+/// How a cooperative kernel that stays until all is done is launched. `asked`: blocks that the program wants, 0: as
+/// many as suit the device and run at once on it. The numbers of blocks may differ between PEs. `alone`, `gathers`: as
+/// device_blocks::resident().
+template <class... P>
+gravel_launch_config resident_launch(void (*kernel)(P...), unsigned asked, bool alone, bool gathers) {
+  gravel_launch_config how{.block = vertex_threads, .cooperative = true};
+  unsigned blocks = asked;
+  if (blocks == 0) {
+    blocks = device_blocks{current_backend().multiprocessors()}.resident(alone, gathers);
+    blocks = std::min(blocks, most_cooperative_blocks(kernel, how, !alone));
+  }
+  // In an asynchronous kernel one warp keeps the watch; another must work.
+  how.grid = std::max(blocks, vertex_threads > 32 ? 1u : 2u);
+  return how;
 }
 
 /// Offers one value, for the host.

@@ -270,22 +270,10 @@ class gravel_worklist {
     launch(kernel, gravel::detail::vertex_blocks(items), gravel::detail::vertex_threads, arguments...);
   }
 
-  /// How a kernel that stays until all is done is launched: the asynchronous kernel, and the kernel of all rounds. The
-  /// numbers of blocks may differ between PEs.
+  /// How a kernel that stays until all is done is launched: the asynchronous kernel, and the kernel of all rounds.
   template <class... P>
   gravel_launch_config resident(void (*kernel)(P...)) const {
-    gravel_launch_config how{.block = gravel::detail::vertex_threads, .cooperative = true};
-    // In the asynchronous kernel one warp keeps the watch; another must work.
-    const unsigned least = gravel::detail::vertex_threads > 32 ? 1 : 2;
-    unsigned blocks = options_.blocks;
-    if (!blocks) {
-      const bool is_alone = gravel_n_pes() == 1;
-      blocks = gravel::detail::device_blocks{gravel::detail::current_backend().multiprocessors()}.resident(
-          is_alone, static_cast<bool>(inboxes_));
-      blocks = std::min(blocks, gravel::detail::most_cooperative_blocks(kernel, how, !is_alone));
-    }
-    how.grid = std::max(blocks, least);
-    return how;
+    return gravel::detail::resident_launch(kernel, options_.blocks, gravel_n_pes() == 1, static_cast<bool>(inboxes_));
   }
 
   // The asynchronous execution.

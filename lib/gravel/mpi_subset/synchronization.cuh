@@ -26,10 +26,16 @@ inline void notify(const job& j, uint64_t* word, int rank) {
   gravel_inc(j.g, word, rank);
   gravel_flush(j.g);
 }
-inline const group& checked_group(const char* call, const job& j, MPI_Group some) {
-  if (!some) refuse(call, "MPI_GROUP_NULL");
-  for (const int rank : some->ranks) check_rank(call, j, rank);
-  return *some;
+/// Begins an epoch, the posted or the started one of the window, with the ranks of a group. `again`: the error if that
+/// epoch has begun already.
+inline void begin_epoch(const char* call, const job& j, window& w, group window::*epoch, MPI_Group ranks, int assertion,
+                        const char* again) {
+  check_assertion(call, assertion);
+  if (!(w.*epoch).ranks.empty()) refuse(call, again);
+  if (!ranks) refuse(call, "MPI_GROUP_NULL");
+  for (const int rank : ranks->ranks) check_rank(call, j, rank);
+  w.*epoch = *ranks;
+  w.is_fenced = false;
 }
 inline window::hold& held_by(const char* call, const job& j, window* w, int rank) {
   check_rank(call, j, rank);
@@ -114,20 +120,16 @@ inline int MPI_Win_flush_local(int rank, MPI_Win win) {
 
 inline int MPI_Win_post(MPI_Group origins, int assertion, MPI_Win win) {
   const job& j = job_for("MPI_Win_post", win);
-  check_assertion("MPI_Win_post", assertion);
-  if (!win->posted.ranks.empty()) refuse("MPI_Win_post", "the window is posted already: call MPI_Win_wait before");
-  win->posted = checked_group("MPI_Win_post", j, origins);
-  win->is_fenced = false;
+  begin_epoch("MPI_Win_post", j, *win, &window::posted, origins, assertion,
+              "the window is posted already: call MPI_Win_wait before");
   win->compare();
   for (const int rank : win->posted.ranks) notify(j, win->post_word(j.rank), rank);
   return MPI_SUCCESS;
 }
 inline int MPI_Win_start(MPI_Group targets, int assertion, MPI_Win win) {
   const job& j = job_for("MPI_Win_start", win);
-  check_assertion("MPI_Win_start", assertion);
-  if (!win->started.ranks.empty()) refuse("MPI_Win_start", "an epoch is started already: call MPI_Win_complete before");
-  win->started = checked_group("MPI_Win_start", j, targets);
-  win->is_fenced = false;
+  begin_epoch("MPI_Win_start", j, *win, &window::started, targets, assertion,
+              "an epoch is started already: call MPI_Win_complete before");
   for (const int rank : win->started.ranks)
     gravel_wait_until(j.g, win->post_word(rank), GRAVEL_GE, ++win->posts[static_cast<size_t>(rank)]);
   return MPI_SUCCESS;
